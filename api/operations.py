@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from api.core.descriptors import CORE, TRADING_DATA
-from api.core.snapshots import Reading
+from api.core.open_snapshots import Reading
 from api.core.workers import next_headers
 from api.queries.liquidity import list_liquidity_provisions
 from api.queries.network import (

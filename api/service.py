@@ -10,8 +10,8 @@ from pathlib import Path
 from api.core.clients import RateLimiter, Slots, Unread
 from api.core.connections import Connections
 from api.core.health import Health
+from api.core.open_snapshots import OpenSnapshot, OpenSnapshots, Reading
 from api.core.server_settings import ServeSettings
-from api.core.snapshots import Reading, Snapshot, Snapshots
 from api.core.telemetry import Metrics, log
 from api.core.workers import QueryRunner, Workers
 from api.queries import oracle, withdrawals
@@ -27,7 +27,7 @@ from transforms.warehouse.warehouse_address import open_warehouse
 _EXPORT_THREADS, _EXPORT_QUEUE = 2, 32
 # A download has one block read at a time, so that as many wait as there are downloads.
 _READING_THREADS, _READING_QUEUE = 8, 10_000
-# Apart from the queries, so that a flood of these never keeps a generation from the streams.
+# Apart from the queries, so that a flood of these never keeps a snapshot from the streams.
 _STREAM_THREADS, _STREAM_QUEUE = 2, 10_000
 
 
@@ -41,8 +41,8 @@ def _warehouse(locations: Locations) -> Warehouse:
     )
 
 
-def _prepare(reading: Reading, before: Snapshot | None) -> None:
-    """Find what listings need of a generation before any request asks for it."""
+def _prepare(reading: Reading, before: OpenSnapshot | None) -> None:
+    """Find what listings need of a snapshot before any request asks for it."""
     withdrawals.prepare(reading, before)
     oracle.prepare(reading, before)
 
@@ -61,7 +61,7 @@ class Service:
         self.warehouse = _warehouse(locations)
         self._closing = ExitStack()
         self.snapshots = self._closing.enter_context(
-            Snapshots.open(self.warehouse, memory_limit=limits.memory, prepare=_prepare)
+            OpenSnapshots.open(self.warehouse, memory_limit=limits.memory, prepare=_prepare)
         )
         self.exports = ExportQuery(
             RangeExporter(
@@ -111,7 +111,7 @@ class Service:
     async def running(self) -> AsyncIterator[None]:
         """Keep up with the warehouse for the length of a block, then close everything."""
         loops = [
-            asyncio.create_task(self.health.follow_generations(self.feed.notify, self.feed.refuse)),
+            asyncio.create_task(self.health.follow_snapshots(self.feed.notify, self.feed.refuse)),
             asyncio.create_task(self.health.follow_places()),
             asyncio.create_task(self.connections.watch()),
         ]

@@ -102,7 +102,7 @@ class _Runner:
     definitions: dg.Definitions
 
     def run(self, job: str, batch: Batch | None) -> FinishedRun:
-        # Its steps go by one generation, and by what they commit themselves.
+        # Its steps go by one snapshot, and by what they commit themselves.
         with self.site.warehouse.one_look():
             tags = {
                 **(batch_tags(batch) if batch else {}),

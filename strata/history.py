@@ -46,7 +46,7 @@ def open_history(warehouse: str | Path | None) -> History:
 
 
 class History:
-    """The newest generation of a warehouse when it was opened, read-only, in UTC.
+    """The newest snapshot of a warehouse when it was opened, read-only, in UTC.
 
     Of a bucket, files are fetched when they are first asked for: those of the tables that a query
     names and that can hold the blocks or days; for a relation, and `con`, all.

@@ -123,7 +123,7 @@ def read_only_connection(
     scratch: Path | None = None,
     memory_limit: str = MEMORY_LIMIT,
 ) -> Iterator[Connection]:
-    """Open a DuckDB file read-only, by its resolved path: a new generation is a new file.
+    """Open a DuckDB file read-only, by its resolved path: a new snapshot is a new file.
 
     With `scratch`, memory is bounded and what does not fit is spilled there. The file is attached
     to an instance of its own: one that is opened directly is shared by the whole process, and

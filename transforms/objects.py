@@ -30,7 +30,7 @@ class ObjectInfo:
 
 @dataclass(frozen=True, slots=True, order=True)
 class StoredFile:
-    """An object that a document names: its key, its size in bytes, its SHA-256 in hex."""
+    """An object that others name: its key, its size in bytes, its SHA-256 in hex."""
 
     key: str
     size: int

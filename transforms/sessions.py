@@ -1,6 +1,6 @@
 """Reading for servers: one DuckDB per process that attaches the warehouse's files read-only.
 
-The files never change, so one that two catalog generations name stays attached, its pages warm and
+The files never change, so one that two catalog snapshots name stays attached, its pages warm and
 its statements prepared. A file is attached when a statement first names it, at 0.8 MB of memory and
 a thousandth of a second. Nothing here knows what the files hold.
 """

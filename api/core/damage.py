@@ -16,7 +16,7 @@ from transforms.warehouse.files.lost_files import (
     absent_files,
     unreadable_files,
 )
-from transforms.warehouse.log.log import document_key
+from transforms.warehouse.log.log import snapshot_key
 from transforms.warehouse.log.losses import LostRowsError
 from transforms.warehouse.warehouse import Warehouse
 
@@ -41,7 +41,7 @@ class DamageReport:
 
 
 class LostFiles:
-    """Finds the lost files of a generation; remembers those that have other bytes than before."""
+    """Finds the lost files of a snapshot; remembers those that have other bytes than before."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._store = warehouse.backing.store
@@ -52,8 +52,8 @@ class LostFiles:
 
     def of(self, catalog: Catalog) -> Losses:
         """The files that are absent, or were found damaged and have not changed since."""
-        files = catalog.document.readable()
-        lost = absent_files(self._store, files) | self._damaged_document(catalog)
+        files = catalog.snapshot.readable()
+        lost = absent_files(self._store, files) | self._damaged_snapshot(catalog)
         self._damaged = {
             file: (problem, info)
             for file, (problem, info) in self._damaged.items()
@@ -61,12 +61,12 @@ class LostFiles:
         }
         return {file: problem for file, (problem, _) in self._damaged.items()} | lost
 
-    def _damaged_document(self, catalog: Catalog) -> dict[StoredFile, str]:
-        """The generation's own document, if it is not what was read once."""
+    def _damaged_snapshot(self, catalog: Catalog) -> dict[StoredFile, str]:
+        """The snapshot's own file in the log, if it is not what was read once."""
         try:
-            self._log.read(catalog.generation)
+            self._log.read(catalog.snapshot_number)
         except IntegrityError:
-            return {StoredFile(document_key(catalog.generation), 0, ""): DAMAGED}
+            return {StoredFile(snapshot_key(catalog.snapshot_number), 0, ""): DAMAGED}
         except FileNotFoundError:  # it was followed, and removed after a while
             pass
         return {}
@@ -76,9 +76,9 @@ class LostFiles:
 
         Data files are too large to be hashed for nothing.
         """
-        manifests = {*catalog.document.manifests()}
+        manifests = {*catalog.snapshot.manifests()}
         paths = []
-        for file in catalog.document.readable():
+        for file in catalog.snapshot.readable():
             path = catalog.files.path(file)
             version = _version(path)
             first = self._first.setdefault(path, "" if file in manifests else version)
@@ -93,8 +93,8 @@ class LostFiles:
         """
         before = _versions(paths)
         doubtful = {path for path, _ in before - self._sound}
-        document = catalog.document
-        files = [file for file in document.readable() if catalog.files.path(file) in doubtful]
+        snapshot = catalog.snapshot
+        files = [file for file in snapshot.readable() if catalog.files.path(file) in doubtful]
         losses = self._found(unreadable_files(self._store, catalog.files, files, recheck=True))
         after = _versions(paths)
         lost = {catalog.files.path(file) for file in losses}
@@ -103,9 +103,9 @@ class LostFiles:
 
     def examine_all(self, catalog: Catalog) -> DamageReport:
         """Fetch every file that is not here, and hash the manifests, which are small."""
-        document, files = catalog.document, catalog.files
-        problems = unreadable_files(self._store, files, document.readable(), recheck=False)
-        problems |= unreadable_files(self._store, files, document.manifests(), recheck=True)
+        snapshot, files = catalog.snapshot, catalog.files
+        problems = unreadable_files(self._store, files, snapshot.readable(), recheck=False)
+        problems |= unreadable_files(self._store, files, snapshot.manifests(), recheck=True)
         return DamageReport(self._found(problems), has_new_copies=False)
 
     def damage(self, error: IntegrityError) -> Damage:
@@ -119,8 +119,8 @@ class LostFiles:
         return LostFilesError(self._store, losses)
 
     def lacking(self, catalog: Catalog) -> LostRowsError | None:
-        """The error of a generation that lacks what one before it had; None where it does not."""
-        losses = catalog.document.losses
+        """The error of a snapshot that lacks what one before it had; None where it does not."""
+        losses = catalog.snapshot.losses
         return LostRowsError(self._store.describe(), losses) if losses else None
 
     def _found(self, losses: Losses) -> Losses:

@@ -1,6 +1,6 @@
-"""The health of a server: the generation it serves, and how far the source is ahead of it.
+"""The health of a server: the snapshot it serves, and how far the source is ahead of it.
 
-Two loops keep it true: one goes over to new generations within a second or so, one looks now and
+Two loops keep it true: one goes over to new snapshots within a second or so, one looks now and
 then at the source, and whether all files of the warehouse are there. What fails in either is logged
 and tried again.
 """
@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from api.core.api_errors import UnavailableError
+from api.core.open_snapshots import NOTHING_LOADED, OpenSnapshots
 from api.core.server_settings import ServeSettings
-from api.core.snapshots import NOTHING_LOADED, Snapshots
 from api.core.telemetry import Metrics, log
 from exporters.measures import HEIGHT, LOOK, LOST, TIME, Figure, survey_figures
 from transforms.coverage import count
@@ -41,7 +41,7 @@ class Health:
         self,
         settings: ServeSettings,
         warehouse: Warehouse,
-        snapshots: Snapshots,
+        snapshots: OpenSnapshots,
         metrics: Metrics,
     ) -> None:
         self._limits = settings.limits
@@ -55,7 +55,7 @@ class Health:
 
     @property
     def is_ready(self) -> bool:
-        """Whether a generation is open and whole, and the server is not about to stop."""
+        """Whether a snapshot is open and whole, and the server is not about to stop."""
         return not self.reason
 
     @property
@@ -80,18 +80,18 @@ class Health:
             "ready": self.is_ready,
             "reason": self.reason,
             "chainId": snapshot.catalog.chain_id if snapshot else "",
-            "generation": snapshot.catalog.generation if snapshot else None,
+            "snapshot": snapshot.catalog.snapshot_number if snapshot else None,
             "segments": snapshot.segments if snapshot else 0,
-            "changedAt": _rfc3339(snapshot.catalog.document.time) if snapshot else None,
+            "changedAt": _rfc3339(snapshot.catalog.snapshot.time) if snapshot else None,
             "blockHeight": newest.height if newest else None,
             "blockTimestamp": str(newest.time) if newest else None,
             **_facts(self._last_survey),
         }
 
-    async def follow_generations(
+    async def follow_snapshots(
         self, changed: Callable[[], Awaitable[bool]], refused: Callable[[UnavailableError], object]
     ) -> None:
-        """Go over to every new generation, awaiting `changed` after each until it succeeds.
+        """Go over to every new snapshot, awaiting `changed` after each until it succeeds.
 
         While files or rows are lost, `refused` is called with what requests for rows get.
         """
@@ -100,7 +100,7 @@ class Health:
             self._count()
             await asyncio.sleep(self._limits.poll_seconds)
             refreshed = asyncio.to_thread(self._snapshots.refresh)
-            if await self._attempt("opening the newest generation", refreshed):
+            if await self._attempt("opening the newest snapshot", refreshed):
                 is_notified = False
             if self._snapshots.damage is not None:
                 refused(UnavailableError(self._snapshots.damage.sentence))
@@ -130,7 +130,7 @@ class Health:
         lost = (damage.files if damage else 0) + self._snapshots.lost_indexes
         self._metrics.tell(Figure(LOST, lost))
         if snapshot is not None:
-            self._metrics.generation.set(snapshot.catalog.generation)
+            self._metrics.snapshot.set(snapshot.catalog.snapshot_number)
             newest = snapshot.newest
             self._metrics.tell(Figure(HEIGHT, newest.height if newest else 0))
             self._metrics.tell(Figure(TIME, newest.time / 1e9 if newest else 0))

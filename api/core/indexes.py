@@ -1,4 +1,4 @@
-"""The index files of generations: what of them can be asked, and what is answered around.
+"""The index files of snapshots: what of them can be asked, and what is answered around.
 
 An index file that is missing or damaged refuses no request: DuckDB finds the same rows in the data
 files, slower. The log says so, and what makes the file again.
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class Indexes:
-    """The index files that a process may ask; those of two generations are the same."""
+    """The index files that a process may ask; those of two snapshots are the same."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._store = warehouse.backing.store
@@ -34,7 +34,7 @@ class Indexes:
         self._hashed: dict[Path, str] = {}
 
     def open(self, catalog: Catalog, lease: ExitStack) -> Mapping[str, IndexFile]:
-        """The index files of a generation by the key of their volume, which `lease` keeps here."""
+        """The index files of a snapshot by the key of their volume, which `lease` keeps here."""
         files = {volume.key: volume.index for volume in catalog.volumes if volume.index}
         lost: Mapping[StoredFile, str] = {}
         try:
@@ -56,7 +56,7 @@ class Indexes:
 
         What was written to, or could not be read, is hashed, once.
         """
-        named = [file for file in catalog.document.indexes() if file in self._indexes]
+        named = [file for file in catalog.snapshot.indexes() if file in self._indexes]
         absent = absent_files(self._store, named)
         for file in named:
             index = self._indexes[file]
@@ -84,8 +84,8 @@ class Indexes:
         index.close()
 
     def keep(self, catalog: Catalog) -> None:
-        """Let go of the files that a generation, which is the newest, does not name."""
-        named = {*catalog.document.indexes()}
+        """Let go of the files that a snapshot, which is the newest, does not name."""
+        named = {*catalog.snapshot.indexes()}
         for file in [*self._indexes]:
             if file not in named:
                 index = self._indexes.pop(file)

@@ -5,7 +5,7 @@ it ends; what it returns is plain data, which nobody has to close.
 
 DuckDB and object stores block. Their calls run here, never on the loop; what does not fit into the
 queue is refused at once, so that a flood costs its clients a retry and not a timeout. A query runs
-on the newest generation; the rate limit, the counters and the block that its answer is about are
+on the newest snapshot; the rate limit, the counters and the block that its answer is about are
 the same for both shells. A file is read one block at a time, for as long as somebody takes them.
 """
 
@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from api.core.api_errors import ApiError, CancelledError, Code, DeadlineError, UnavailableError
 from api.core.clients import Admission, RateLimiter
-from api.core.snapshots import Block, Reading, Snapshots
+from api.core.open_snapshots import Block, OpenSnapshots, Reading
 from api.core.telemetry import Metrics, log
 from transforms.errors import IntegrityError
 
@@ -176,7 +176,7 @@ class QueryRunner:
     Those that need no rows are run even where some are lost.
     """
 
-    snapshots: Snapshots
+    snapshots: OpenSnapshots
     workers: Workers
     metrics: Metrics
     seconds: float
@@ -218,7 +218,7 @@ class QueryRunner:
 
     @property
     def newest(self) -> Block | None:
-        """The newest block of the newest generation."""
+        """The newest block of the newest snapshot."""
         snapshot = self.snapshots.current
         return snapshot.newest if snapshot else None
 

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from api.core.api_errors import ApiError, CancelledError, MalformedParameterError
 from api.core.clients import Room
-from api.core.snapshots import Block, Reading
+from api.core.open_snapshots import Block, Reading
 from api.core.workers import Cancellation, Headers, QueryRunner, block_headers
 from api.http.answers import (
     Answer,

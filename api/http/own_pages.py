@@ -14,7 +14,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.core.health import Health
-from api.core.snapshots import Snapshots
+from api.core.open_snapshots import OpenSnapshots
 from api.core.telemetry import CONTENT_TYPE, Metrics
 from api.core.workers import Workers
 from api.http.answers import (
@@ -120,7 +120,7 @@ def _asset(body: bytes, content_type: bytes) -> Endpoint:
 class ArchivePages:
     """The archive's page: what exists, what is missing, how to get it. Answers GET and HEAD."""
 
-    def __init__(self, snapshots: Snapshots, store: Store, workers: Workers) -> None:
+    def __init__(self, snapshots: OpenSnapshots, store: Store, workers: Workers) -> None:
         self._snapshots = snapshots
         self._store = store
         self._workers = workers

@@ -3,7 +3,7 @@
 An id is hex of any case that comes in, lower case that goes out; some ids of one byte have names,
 both ways. Inside, an id is its lower-case hex, as the warehouse holds it.
 
-A cursor says where a row stands in a listing, as opaque text that outlives generations: base64 of
+A cursor says where a row stands in a listing, as opaque text that outlives snapshots: base64 of
 compact JSON with the network's own keys, so that its clients' cursors work. Where these are the
 same for two rows of a listing, a cursor has one key more; a cursor without it is still taken. A
 value is as the row has it: times are microseconds, ids and bytes lower-case hex.

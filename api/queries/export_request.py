@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from api.core.api_errors import InvalidArgumentError, NotFoundError, Reason
-from api.core.snapshots import Reading
+from api.core.open_snapshots import Reading
 from api.core.workers import Cancellation, Query
 from api.queries.requests import TABLES, ExportNetworkHistory
 from exporters.exports.plan import InvalidExportError, NotHeldError
@@ -136,5 +136,5 @@ class ExportQuery:
 
 def _check_losses(reading: Reading) -> None:
     """Raise `UnavailableError` where segments were lost, so that nothing says which there were."""
-    if reading.snapshot.catalog.document.losses:
+    if reading.snapshot.catalog.snapshot.losses:
         reading.check_rows()

@@ -1,7 +1,7 @@
 """Listings that show of equal rows only the last, which may be in another volume than the others.
 
 A volume's rows are the last ones in this volume; a few are in several volumes, and there the newest
-counts. Which these are is found once per generation.
+counts. Which these are is found once per snapshot.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from api.core.open_snapshots import OpenSnapshot, Reading
 from api.core.relations import HeldTable, answered_around
-from api.core.snapshots import Reading, Snapshot
 from api.queries.cursors import Values
 from api.queries.pagination import Listing, Row
 from transforms.block_range import BlockRange
@@ -32,8 +32,8 @@ class LatestSource:
     """
 
     table: str
-    tables: Callable[[Snapshot], Sequence[HeldTable]]
-    identities: Callable[[Snapshot, HeldTable], str]
+    tables: Callable[[OpenSnapshot], Sequence[HeldTable]]
+    identities: Callable[[OpenSnapshot, HeldTable], str]
     identity: Callable[[Row], bytes]
     key: Callable[[Row], Values]
 
@@ -50,11 +50,11 @@ def latest(reading: Reading, source: LatestSource, listing: Listing) -> Listing:
 
 
 def written_again(
-    reading: Reading, source: LatestSource, before: Snapshot | None = None
+    reading: Reading, source: LatestSource, before: OpenSnapshot | None = None
 ) -> Mapping[bytes, int]:
     """The rows that more than one volume has, each with its last time in microseconds.
 
-    Found once per generation; with the one `before`, only what it did not have is looked for.
+    Found once per snapshot; with the one `before`, only what it did not have is looked for.
     """
     return reading.snapshot.once(
         source.name,
@@ -86,7 +86,7 @@ class _LatestListing:
 
 
 def _written_again(
-    reading: Reading, snapshot: Snapshot, source: LatestSource, before: Snapshot | None
+    reading: Reading, snapshot: OpenSnapshot, source: LatestSource, before: OpenSnapshot | None
 ) -> Mapping[bytes, int]:
     tables_by_key = {table.volume: table for table in source.tables(snapshot)}
     past = _past(source, before)
@@ -100,13 +100,13 @@ def _written_again(
 
 @dataclass(frozen=True, slots=True)
 class _Past:
-    """What was found of another generation, with its volumes and their blocks."""
+    """What was found of another snapshot, with its volumes and their blocks."""
 
     volumes: Mapping[str, BlockRange]
     again: Mapping[bytes, int]
 
 
-def _past(source: LatestSource, before: Snapshot | None) -> _Past | None:
+def _past(source: LatestSource, before: OpenSnapshot | None) -> _Past | None:
     times = None if before is None else before.made(source.name)
     if before is None or times is None:
         return None

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from api.core.api_errors import FailedError, InvalidArgumentError, Reason
+from api.core.open_snapshots import OpenSnapshot, Reading
 from api.core.relations import HeldTable, answered_around
-from api.core.snapshots import Reading, Snapshot
 from api.queries.cursors import ID, TIME, CursorFormat, IdError, parse_id, show_id
 from api.queries.pagination import Listing, Page, QueryListing, Record, Relation, cut, page
 from api.queries.records import liquidity_provision
@@ -88,14 +88,14 @@ def current_provisions(reading: Reading) -> Iterator[tuple[Place, Record]]:
 
 
 Known = Mapping[str, SegmentList]
-"""The segments of a snapshot by volume: `Snapshot.known_segments`."""
+"""The segments of a snapshot by volume: `OpenSnapshot.known_segments`."""
 
 
 def changed_provisions(reading: Reading, before: Known) -> list[Record]:
     """The provisions whose last row is not from the segments `before`, oldest first.
 
     These are the segments of the snapshot that a stream has sent; none: everything is new. Asked
-    once per generation and filtered per reader with `ProvisionFilter.matches`.
+    once per snapshot and filtered per reader with `ProvisionFilter.matches`.
     """
     fresh = _fresh_segments(reading.snapshot.known_segments, before)
     if not fresh:
@@ -194,7 +194,7 @@ def _fresh_segments(now: Known, before: Known) -> list[int]:
     return [blocks.first for segments in new for blocks in segments.blocks() if blocks not in gone]
 
 
-def _fresh(snapshot: Snapshot, before: Known, fresh: Sequence[int]) -> str:
+def _fresh(snapshot: OpenSnapshot, before: Known, fresh: Sequence[int]) -> str:
     """SQL that finds rows from outside of some segments: other segments', or state's from later."""
     last = max((segments.lasts[-1] for segments in before.values() if len(segments)), default=-1)
     tables = [table for table in snapshot.history("blocks") if table.blocks.first <= last]
@@ -205,7 +205,7 @@ def _fresh(snapshot: Snapshot, before: Known, fresh: Sequence[int]) -> str:
     return f"_segment in ({', '.join(map(str, fresh))}) or ({later})"
 
 
-def _current_sql(snapshot: Snapshot, condition: str) -> str | None:
+def _current_sql(snapshot: OpenSnapshot, condition: str) -> str | None:
     """SQL for the last row of every provision, of those for which `condition` holds.
 
     What was provided before the first loaded segment is in the current state only.

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 
 from api.core.api_errors import FailedError, Reason
-from api.core.snapshots import Snapshot
+from api.core.open_snapshots import OpenSnapshot
 from api.queries.pagination import Record
 from api.queries.requests import ListSegments
 from transforms.warehouse.manifests.segment_lists import SegmentList, in_order
@@ -19,19 +19,19 @@ _Run = tuple[SegmentList, range]
 """Segments of a list that follow each other, by their places in it."""
 
 
-def segments_page(snapshot: Snapshot, request: ListSegments) -> Sequence[Record]:
+def segments_page(snapshot: OpenSnapshot, request: ListSegments) -> Sequence[Record]:
     """The newest of the segments that are asked for, newest first; no query."""
     runs, _ = _newest(snapshot, request)
     return [*_records(snapshot, runs)]
 
 
-def newest_segment(snapshot: Snapshot) -> Record | None:
+def newest_segment(snapshot: OpenSnapshot) -> Record | None:
     """The newest segment; None where there is none."""
     runs, _ = _newest(snapshot, ListSegments())
     return next(_records(snapshot, runs), None)
 
 
-def older_segments(snapshot: Snapshot, request: ListSegments) -> int | None:
+def older_segments(snapshot: OpenSnapshot, request: ListSegments) -> int | None:
     """The `to_block` that asks for the segments after a page; None where there are none."""
     runs, are_all = _newest(snapshot, request)
     if are_all or not runs:
@@ -40,7 +40,7 @@ def older_segments(snapshot: Snapshot, request: ListSegments) -> int | None:
     return segments.firsts[places[0]] - 1
 
 
-def history_status(snapshot: Snapshot) -> Record:
+def history_status(snapshot: OpenSnapshot) -> Record:
     """Address, key, chain and peers of the peer-to-peer store, of which only the chain is here."""
     return "", "", snapshot.catalog.chain_id, ()
 
@@ -50,7 +50,7 @@ def bootstrap_peers() -> Record:
     return ((),)
 
 
-def vega_time(snapshot: Snapshot) -> Record:
+def vega_time(snapshot: OpenSnapshot) -> Record:
     """The time of the newest loaded block. Raises `FailedError` where there is none."""
     if snapshot.newest is None:
         raise FailedError(Reason.LAST_BLOCK, "no block is loaded")
@@ -62,13 +62,11 @@ def info(commit: str = "") -> Record:
     return f"v{version('strata')}", commit
 
 
-def _ascending(snapshot: Snapshot) -> Sequence[SegmentList]:
-    return snapshot.once(
-        "segments", lambda generation: in_order(generation.known_segments.values())
-    )
+def _ascending(snapshot: OpenSnapshot) -> Sequence[SegmentList]:
+    return snapshot.once("segments", lambda snapshot: in_order(snapshot.known_segments.values()))
 
 
-def _newest(snapshot: Snapshot, request: ListSegments) -> tuple[list[_Run], bool]:
+def _newest(snapshot: OpenSnapshot, request: ListSegments) -> tuple[list[_Run], bool]:
     """Where the segments of a page are, newest first; whether there are no older ones."""
     room = MOST_SEGMENTS
     runs: list[_Run] = []
@@ -86,7 +84,7 @@ def _newest(snapshot: Snapshot, request: ListSegments) -> tuple[list[_Run], bool
     return runs, True
 
 
-def _records(snapshot: Snapshot, runs: Sequence[_Run]) -> Iterator[Record]:
+def _records(snapshot: OpenSnapshot, runs: Sequence[_Run]) -> Iterator[Record]:
     lists = _ascending(snapshot)
     number = (
         bisect_left(lists, runs[0][0].firsts[0], key=lambda segments: segments.firsts[0])

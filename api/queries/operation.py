@@ -11,7 +11,7 @@ from enum import Enum, auto
 from typing import Any, Generic, TypeVar
 
 from api.core.descriptors import Message, method_messages
-from api.core.snapshots import Reading
+from api.core.open_snapshots import Reading
 from api.core.workers import Headers
 from api.queries.pagination import Page, Record
 
@@ -77,7 +77,7 @@ class Operation(Generic[_Request]):
 
     `path` is that of HTTP, empty where it has none; `method` that of gRPC, without the slash before
     it. A record in the place of `query` is always the answer, whatever is loaded, or nothing; None:
-    the answer comes in pieces. What `is_kept` is written once for each generation where no
+    the answer comes in pieces. What `is_kept` is written once for each snapshot where no
     parameter is given. `id` is the description's name, where that is not the method's.
     """
 

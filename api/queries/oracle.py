@@ -13,8 +13,8 @@ from itertools import islice
 from operator import itemgetter
 
 from api.core.api_errors import InvalidArgumentError, Reason
+from api.core.open_snapshots import OpenSnapshot, Reading
 from api.core.relations import HeldTable, answered_around, union
-from api.core.snapshots import Reading, Snapshot
 from api.queries.cursors import (
     NUMBER,
     TIME,
@@ -78,8 +78,8 @@ def list_oracle_data(reading: Reading, request: ListOracleData) -> Page:
     return page(section, section.cursors(_CURSORS), oracle_data)
 
 
-def prepare(reading: Reading, before: Snapshot | None) -> None:
-    """Find what all listings of a generation need; see `written_again`."""
+def prepare(reading: Reading, before: OpenSnapshot | None) -> None:
+    """Find what all listings of a snapshot need; see `written_again`."""
     if _spans(reading) is not None:
         written_again(reading, _LATEST, before)
 
@@ -109,7 +109,7 @@ def _spans(reading: Reading) -> Sequence[TimeSpan] | None:
     That is where their times overlap, as no network's do: a block is in one segment.
     """
 
-    def find(snapshot: Snapshot) -> Sequence[TimeSpan] | None:
+    def find(snapshot: OpenSnapshot) -> Sequence[TimeSpan] | None:
         spans = spans_of((table, _times(reading, table)) for table in _tables(snapshot))
         return None if any(len(span.tables) > 1 for span in spans) else spans
 
@@ -142,7 +142,7 @@ def _table_listing(reading: Reading, tables: Sequence[HeldTable], spec: str) -> 
     return QueryListing(reading, relation, (spec,) if spec else ())
 
 
-def _rows_sql(snapshot: Snapshot, table: HeldTable, spec: str | None = None) -> str:
+def _rows_sql(snapshot: OpenSnapshot, table: HeldTable, spec: str | None = None) -> str:
     """SQL for the rows of one table with the specs they matched; see `oracle_rows_sql`."""
     specs = snapshot.once(
         "specs of oracle data",
@@ -151,16 +151,16 @@ def _rows_sql(snapshot: Snapshot, table: HeldTable, spec: str | None = None) -> 
     return oracle_rows.oracle_rows_sql(table.columns, table.source, specs.get(table.volume), spec)
 
 
-def _held(snapshot: Snapshot, table: str) -> list[HeldTable]:
+def _held(snapshot: OpenSnapshot, table: str) -> list[HeldTable]:
     return [*snapshot.states(table), *snapshot.history(table)]
 
 
-def _tables(snapshot: Snapshot) -> Sequence[HeldTable]:
+def _tables(snapshot: OpenSnapshot) -> Sequence[HeldTable]:
     """The files that have all rows between them, each row once."""
     return snapshot.once("tables of oracle data", _found_tables)
 
 
-def _found_tables(snapshot: Snapshot) -> Sequence[HeldTable]:
+def _found_tables(snapshot: OpenSnapshot) -> Sequence[HeldTable]:
     history = snapshot.history(_DATA)
     if not history:
         newest = snapshot.state(_DATA)

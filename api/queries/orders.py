@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 
 from api.core.api_errors import InvalidArgumentError, Reason
+from api.core.open_snapshots import Reading
 from api.core.relations import HeldTable, answered_around, union
-from api.core.snapshots import Reading
 from api.queries.cursors import (
     ID,
     NUMBER,

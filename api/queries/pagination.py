@@ -13,7 +13,7 @@ from operator import eq
 from typing import Any, Protocol
 
 from api.core.api_errors import InvalidArgumentError, Reason
-from api.core.snapshots import Reading
+from api.core.open_snapshots import Reading
 from api.queries.cursors import CursorError, CursorFormat, Values
 from transforms.sessions import Time, Value
 

@@ -1,11 +1,11 @@
 """What a reader of the liquidity provision stream gets (spec 4.4; decision 24). No shell here.
 
-First the provisions that are there, then those that each new generation of the catalog changed. A
-generation is asked once for all readers, and nothing is open between two messages: a reader goes on
-in the newest generation where it stood in the one before. A provision's newest state is sent at
-least once; to a reader that connects while a generation is changing, perhaps twice. A generation
+First the provisions that are there, then those that each new snapshot of the catalog changed. A
+snapshot is asked once for all readers, and nothing is open between two messages: a reader goes on
+in the newest snapshot where it stood in the one before. A provision's newest state is sent at
+least once; to a reader that connects while a snapshot is changing, perhaps twice. A snapshot
 whose changes cannot be read is asked again, a few times; then all readers get an error, which ends
-their streams, and the next generation is told as ever. So they do where files are lost.
+their streams, and the next snapshot is told as ever. So they do where files are lost.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from api.core.api_errors import ApiError, FailedError, Reason, UnavailableError
 from api.core.broadcast import Mailbox, MissedError, TooSlowError
-from api.core.snapshots import Reading, Snapshot
+from api.core.open_snapshots import OpenSnapshot, Reading
 from api.core.telemetry import log
 from api.core.workers import Cancellation, Query, QueryRunner
 from api.queries.liquidity import (
@@ -63,16 +63,16 @@ class EncodedChange:
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """The current provisions of a generation in one encoding, in order, for all readers of both."""
+    """The current provisions of a snapshot in one encoding, in order, for all readers of both."""
 
     places: Sequence[Place]
     provisions: Sequence[tuple[Record, bytes]]
 
     @classmethod
     def of(cls, reading: Reading, encode: Encoding) -> Present:
-        """Read them, once for each generation."""
+        """Read them, once for each snapshot."""
 
-        def read(_: Snapshot) -> Present:
+        def read(_: OpenSnapshot) -> Present:
             current = [*current_provisions(reading)]
             provisions = [(record, encode(record)) for _, record in current]
             return cls([place for place, _ in current], provisions)
@@ -92,7 +92,7 @@ class Present:
 
 
 class Change:
-    """The provisions that a generation changed, each encoded once for all readers."""
+    """The provisions that a snapshot changed, each encoded once for all readers."""
 
     def __init__(self, records: Sequence[Record]) -> None:
         self._records = records
@@ -120,9 +120,9 @@ class ProvisionFeed:
         self._failures = 0
         current = self._snapshots.current
         self._segments: Known = current.known_segments if current else {}
-        # Of a generation whose records are lost it is not known what the next one changes.
+        # Of a snapshot whose records are lost it is not known what the next one changes.
         is_lost = current is not None and current.segment_lists is None
-        self._given_up = current.catalog.generation if current and is_lost else None
+        self._given_up = current.catalog.snapshot_number if current and is_lost else None
 
     def stop(self) -> None:
         """End the streams of all readers."""
@@ -140,7 +140,7 @@ class ProvisionFeed:
         self._miss(error)
 
     async def notify(self) -> bool:
-        """Pass on what the newest generation changed since the last success; True in the end.
+        """Pass on what the newest snapshot changed since the last success; True in the end.
 
         Raises what keeps it from being read. After some failures in a row the readers are told of
         these instead, and what changed until then counts as known.
@@ -212,14 +212,14 @@ class ProvisionFeed:
 
     def _give_up(self) -> None:
         current = self._snapshots.current
-        self._given_up = current.catalog.generation if current else 0
+        self._given_up = current.catalog.snapshot_number if current else 0
         self._failures = 0
         self._miss()
 
     async def _begin_anew(self) -> None:
-        """Take the newest generation for known; whoever came before it has missed what it is."""
-        generation, segments = await self._read(_newest)
-        if generation != self._given_up:
+        """Take the newest snapshot for known; whoever came before it has missed what it is."""
+        snapshot, segments = await self._read(_newest)
+        if snapshot != self._given_up:
             self._miss()
         self._segments, self._given_up = segments, None
 
@@ -262,8 +262,8 @@ class ProvisionFeed:
 
 
 def _newest(reading: Reading, _: Cancellation) -> tuple[int, Known]:
-    """The newest generation and its segments."""
-    return reading.snapshot.catalog.generation, reading.snapshot.known_segments
+    """The newest snapshot and its segments."""
+    return reading.snapshot.catalog.snapshot_number, reading.snapshot.known_segments
 
 
 def _after(

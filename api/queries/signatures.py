@@ -5,8 +5,8 @@ from __future__ import annotations
 from operator import itemgetter
 
 from api.core.api_errors import InvalidArgumentError, Reason
+from api.core.open_snapshots import Reading
 from api.core.relations import HeldTable, answered_around
-from api.core.snapshots import Reading
 from api.queries.cursors import BYTES, ID, CursorFormat, IdError, parse_id
 from api.queries.few_rows import FEW_ROWS, few_rows
 from api.queries.pagination import Listing, MemoryListing, Page, QueryListing, Relation, cut, page

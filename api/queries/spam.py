@@ -13,7 +13,7 @@ from typing import Any
 
 from api.core.api_errors import InvalidArgumentError, Reason
 from api.core.descriptors import Message, message
-from api.core.snapshots import Reading, Snapshot
+from api.core.open_snapshots import OpenSnapshot, Reading
 from api.queries.cursors import IdError, parse_id
 from api.queries.pagination import Record
 from api.queries.requests import GetSpamStatistics
@@ -78,7 +78,7 @@ def _epoch(reading: Reading) -> int:
     return epoch or 0
 
 
-def _of_new_epoch(captured: _Statistics, epoch: int, snapshot: Snapshot) -> _Statistics:
+def _of_new_epoch(captured: _Statistics, epoch: int, snapshot: OpenSnapshot) -> _Statistics:
     """A capture of an older epoch: its limits hold on, its counts do not, nor bans that ended."""
     now = snapshot.newest.time if snapshot.newest else 0
     return _reset(captured, now) | {
@@ -104,7 +104,7 @@ def _reset(group: _Statistics, now: int) -> _Statistics:
 
 
 def _work_of_new_epoch(
-    captured: _Statistics | None, snapshot: Snapshot, now: int
+    captured: _Statistics | None, snapshot: OpenSnapshot, now: int
 ) -> _Statistics | None:
     """Proof of work for the newest block, with the limits of the last one that was captured."""
     if captured is None:
@@ -114,7 +114,7 @@ def _work_of_new_epoch(
     return _reset(captured, now) | {"blockStates": [state | newest for state in states]}
 
 
-def _block(snapshot: Snapshot) -> _Statistics:
+def _block(snapshot: OpenSnapshot) -> _Statistics:
     if snapshot.newest is None:
         return {"blockHeight": 0, "blockHash": ""}
     return {"blockHeight": snapshot.newest.height, "blockHash": snapshot.newest.hash}

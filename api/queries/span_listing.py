@@ -10,8 +10,8 @@ from itertools import islice
 from operator import eq
 from typing import Any
 
+from api.core.open_snapshots import Reading
 from api.core.relations import HeldTable, answered_around
-from api.core.snapshots import Reading
 from api.queries.cursors import Values
 from api.queries.pagination import Listing, Row
 from transforms.lookups.index_file import IndexFile

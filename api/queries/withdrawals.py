@@ -11,8 +11,8 @@ from hashlib import md5
 from operator import itemgetter
 
 from api.core.api_errors import InvalidArgumentError, NotFoundError, Reason
+from api.core.open_snapshots import OpenSnapshot, Reading
 from api.core.relations import HeldTable, answered_around
-from api.core.snapshots import Reading, Snapshot
 from api.queries.cursors import ID, TIME, CursorFormat, IdError, parse_id, parse_key
 from api.queries.latest_rows import LatestSource, latest, written_again
 from api.queries.pagination import Listing, Page, QueryListing, Record, Relation, Row, cut, page
@@ -134,8 +134,8 @@ def _rows_with_id(reading: Reading, id_: str) -> list[Row]:
     return [row for _, row in sorted(matches, key=itemgetter(0))]
 
 
-def prepare(reading: Reading, before: Snapshot | None) -> None:
-    """Find what all listings of a generation need; see `written_again`."""
+def prepare(reading: Reading, before: OpenSnapshot | None) -> None:
+    """Find what all listings of a snapshot need; see `written_again`."""
     _spans(reading)
     written_again(reading, LATEST, before)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from api.core.api_errors import ApiError, Code
 from api.core.descriptors import message_class
-from api.core.snapshots import Reading
+from api.core.open_snapshots import Reading
 from api.core.telemetry import log
 from api.core.workers import Blocks, Cancellation, Headers, block_headers
 from api.operations import EXPORT, STREAM

@@ -32,7 +32,7 @@ REFLECTION = (f"{_ALPHA}.ServerReflection", f"{_STABLE}.ServerReflection")
 
 
 class HealthService:
-    """Serving where a generation is open and no stop is near, as `/ready` says it."""
+    """Serving where a snapshot is open and no stop is near, as `/ready` says it."""
 
     def __init__(self, service: Service) -> None:
         self._health = service.health

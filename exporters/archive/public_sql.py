@@ -22,7 +22,7 @@ _END = re.compile(
 _END_BYTES = 256
 # An address that a shell and SQL read as it is between single quotes.
 _ADDRESS = re.compile(
-    r"^create table strata\.generation .*'(https?://[^\s'\"\\]+)' as address\b", re.M
+    r"^create table strata\.snapshot .*'(https?://[^\s'\"\\]+)' as address\b", re.M
 )
 
 

@@ -82,11 +82,11 @@ class FileCheck:
 
     def _columns(self, file: LakeFile) -> Sequence[FileColumn]:
         """The columns that it should have, by its receipts, or else those of its table."""
-        snapshot = self.version.snapshot
+        content = self.version.content
         if self.receipts is None:
             own = {column.name for column in OWN_COLUMNS}
             names = [name for name in file.names() if name not in own]
-            types, described = snapshot.columns, snapshot.statistics_of
+            types, described = content.columns, content.statistics_of
             return [
                 FileColumn(name, types[name], name in described) for name in names if name in types
             ]
@@ -99,7 +99,7 @@ class FileCheck:
         return file_columns(self.version.table, columns)
 
     def _table_types(self, columns: Sequence[FileColumn]) -> Iterator[str]:
-        types = self.version.snapshot.columns
+        types = self.version.content.columns
         for column in columns:
             if types.get(column.name) != column.type:
                 logged_type = types.get(column.name) or "not there"
@@ -108,7 +108,7 @@ class FileCheck:
     def _logged(self, statistics: Statistics) -> Iterator[str]:
         """Hold rows and statistics against the log: by a wrong one readers pass over rows."""
         text = self.version.stored.statistics.get(self.file.file.name, "")
-        described = self.version.snapshot.statistics_of
+        described = self.version.content.statistics_of
         expected, logged = json.loads(fitted(statistics.text, described)), _parsed(text)
         if not statistics.rows:  # it may be older than columns that were described since
             expected["nullCount"] = {

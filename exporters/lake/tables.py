@@ -89,29 +89,29 @@ class Version:
 
     lake: Lake
     table: str
-    snapshot: TableVersion
+    content: TableVersion
 
     @cached_property
     def named(self) -> frozenset[str]:
         """The names of all its files."""
-        return frozenset(file.name for file in self.snapshot.files)
+        return frozenset(file.name for file in self.content.files)
 
     @property
     def spelling(self) -> Mapping[str, str]:
         """How the table writes its columns' names, by their lower case."""
-        return {fold_case(name): name for name in self.snapshot.columns}
+        return {fold_case(name): name for name in self.content.columns}
 
     @cached_property
     def ours(self) -> tuple[HeldFile, ...]:
         """The files that Strata wrote, by what their names say, ascending by block."""
-        pairs = ((file, FileName.parse(file.name)) for file in self.snapshot.files)
+        pairs = ((file, FileName.parse(file.name)) for file in self.content.files)
         files = (HeldFile(file, name) for file, name in pairs if name is not None)
         return tuple(sorted(files, key=lambda lake_file: (lake_file.blocks, lake_file.file.name)))
 
     @cached_property
     def foreign(self) -> tuple[ActiveFile, ...]:
         """The files that somebody else added."""
-        return tuple(file for file in self.snapshot.files if FileName.parse(file.name) is None)
+        return tuple(file for file in self.content.files if FileName.parse(file.name) is None)
 
     @property
     def parsed(self) -> tuple[HeldFile, ...]:
@@ -134,7 +134,7 @@ class Version:
     @cached_property
     def stored(self) -> StoredLog:
         """What the files of the log say themselves. Raises `IntegrityError` for a damaged one."""
-        return self.lake.log(self.table).stored(self.snapshot)
+        return self.lake.log(self.table).stored(self.content)
 
     @cached_property
     def files(self) -> tuple[HeldFile, ...]:
@@ -196,7 +196,7 @@ class LakeTable:
 
     def version(self) -> Version | None:
         """The newest version; None where there is no table."""
-        return self._version(self._log.snapshot())
+        return self._version(self._log.newest())
 
     def expected(self) -> Version | None:
         """The version upon which a commit is tried first; see `DeltaLog.expected`."""
@@ -215,8 +215,8 @@ class LakeTable:
         version = self.version()
         return version or Version(self._lake, self._table, self._log.create(columns))
 
-    def _version(self, snapshot: TableVersion | None) -> Version | None:
-        return Version(self._lake, self._table, snapshot) if snapshot else None
+    def _version(self, content: TableVersion | None) -> Version | None:
+        return Version(self._lake, self._table, content) if content else None
 
     def upload(self, new: NewFile) -> AddedFile:
         """Put a file where it belongs, whole and proven; it may be moved there.
@@ -249,18 +249,18 @@ class LakeTable:
         `columns` are those that the added files have. Raises `ConflictError` where one has another
         type than the table's, and what `DeltaLog.commit` does.
         """
-        lacking = self._lacking(version.snapshot, columns)
-        snapshot = version.snapshot
+        lacking = self._lacking(version.content, columns)
+        content = version.content
         if lacking:
-            snapshot = self._log.add_columns(snapshot, lacking)
-            if snapshot.files != version.snapshot.files:
+            content = self._log.add_columns(content, lacking)
+            if content.files != version.content.files:
                 raise LostRaceError(f"{self._lake.place(self._table)} was changed meanwhile")
-        following = self._log.commit(snapshot, added, removed, changes_data=changes_data)
+        following = self._log.commit(content, added, removed, changes_data=changes_data)
         return Version(self._lake, self._table, following)
 
-    def _lacking(self, snapshot: TableVersion, columns: Iterable[FileColumn]) -> list[FileColumn]:
+    def _lacking(self, content: TableVersion, columns: Iterable[FileColumn]) -> list[FileColumn]:
         """The columns that the table has not. Raises `ConflictError` for one of another type."""
-        table_columns = {fold_case(name): (name, kind) for name, kind in snapshot.columns.items()}
+        table_columns = {fold_case(name): (name, kind) for name, kind in content.columns.items()}
         lacking = {}
         for column in columns:
             name, kind = table_columns.get(fold_case(column.name), ("", ""))

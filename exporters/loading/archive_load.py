@@ -64,7 +64,7 @@ def load_archive(warehouse: Warehouse, archive: Archive, progress: Progress) -> 
     where the two contradict each other; `IntegrityError` where the index or the receipts' log is
     damaged; errors of the machine.
     """
-    backing, newest = warehouse.backing, warehouse.document()
+    backing, newest = warehouse.backing, warehouse.snapshot()
     if newest and newest.chain_id not in ("", archive.chain_id):
         raise ConfigError(
             f"{warehouse.describe()} holds {newest.chain_id}, and {archive.place('')} is of "

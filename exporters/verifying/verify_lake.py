@@ -313,8 +313,8 @@ def _check_whole(version: Version) -> None:
     for text in version.stored.statistics.values():
         with suppress(ValueError, TypeError, LookupError):  # found where the file is read
             described.update(json.loads(text)["nullCount"])
-    listed = version.snapshot.statistics_of
-    if not (version.foreign or described & version.snapshot.columns.keys() <= listed):
+    listed = version.content.statistics_of
+    if not (version.foreign or described & version.content.columns.keys() <= listed):
         raise IntegrityError(
             f"its property for statistics lists {', '.join(sorted(listed)) or 'nothing'}, and the "
             f"files have them of {', '.join(sorted(described))}"

@@ -144,7 +144,7 @@ def _missing(place: str, remedy: Remedy) -> Finding:
 
 def _recorded(version: Version, file: HeldFile, receipts: Sequence[Receipt] | None) -> str:
     """All that a file is held against."""
-    digest = hashlib.sha256(f"{file.file!r} {version.snapshot.columns!r} ".encode())
+    digest = hashlib.sha256(f"{file.file!r} {version.content.columns!r} ".encode())
     digest.update(version.stored.statistics.get(file.file.name, "").encode())
     if receipts is None:
         digest.update(b"unknown")

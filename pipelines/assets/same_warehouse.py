@@ -27,8 +27,8 @@ def warehouse_tags(site: Site) -> dict[str, str]:
 
 def warehouse_metadata(site: Site) -> dict[str, str]:
     """What a materialization says of the warehouse it is about, for runs without tags."""
-    document = site.warehouse.document()
-    return {"warehouse": document.warehouse if document else "", "warehouse_place": _place(site)}
+    snapshot = site.warehouse.snapshot()
+    return {"warehouse": snapshot.warehouse if snapshot else "", "warehouse_place": _place(site)}
 
 
 def check_warehouse(context: RunContext, site: Site) -> None:
@@ -37,8 +37,8 @@ def check_warehouse(context: RunContext, site: Site) -> None:
     A run without the tags, started by hand, is for the one that was materialized last, if any was.
     """
     target, place = _of_tags(context) or _of_last_materialization(context) or ("", "")
-    document = site.warehouse.document()
-    warehouse = document.warehouse if document else ""
+    snapshot = site.warehouse.snapshot()
+    warehouse = snapshot.warehouse if snapshot else ""
     if target and target != warehouse:
         here = f"the warehouse {warehouse}" if warehouse else "nothing"
         raise dg.Failure(

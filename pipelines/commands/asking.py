@@ -43,7 +43,7 @@ def warn_of_lost(warehouse: Warehouse, screen: Screen) -> None:
     """Say that rows are missing, where volumes of a folder are; those of a bucket raise by name."""
     catalog = warehouse.catalog() if warehouse.in_folder else None
     lost = catalog.lost if catalog else ()
-    if catalog and (losses := catalog.document.losses):
+    if catalog and (losses := catalog.snapshot.losses):
         screen.message(f"warning: rows are missing: {LostRowsError(warehouse.describe(), losses)}")
     if lost:
         blocks = ", ".join(str(volume.blocks) for volume in lost[:_NAMED])

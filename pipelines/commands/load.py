@@ -66,9 +66,9 @@ def _load_archive(screen: Screen, site: Site, address: str, chain: str | None) -
     from exporters.loading.archive_load import load_archive
 
     started = time.monotonic()
-    document = site.warehouse.document()
+    snapshot = site.warehouse.snapshot()
     with opened_archive(address, site.settings.store_options) as store:
-        archive = choose_chain(store, chain or (document.chain_id if document else "") or None)
+        archive = choose_chain(store, chain or (snapshot.chain_id if snapshot else "") or None)
         report = load_archive(site.warehouse, archive, screen.progress)
     refused = {f"blocks {item.blocks}": item.reason for item in report.not_taken}
     if report.states:

@@ -34,8 +34,8 @@ def command(
 ) -> int:
     """Hold the warehouse's log and its files against each other, and make them agree again.
 
-    Damaged documents are followed by a sound one, files that are missing or damaged are no longer
-    named, volumes that no document names are taken in where their blocks are free. No file is
+    Damaged snapshots are followed by a sound one, files that are missing or damaged are no longer
+    named, volumes that no snapshot names are taken in where their blocks are free. No file is
     deleted but what other programs wrote: logs of DuckDB beside volumes, a changed current.duckdb.
     Where a backup of the log stands beside newer volumes, or the log of another warehouse,
     nothing is done unless you say which is right.
@@ -66,8 +66,8 @@ def _show(screen: Screen, report: RepairReport, *, dry_run: bool) -> None:
         ((finding.what, finding.problem, finding.remedy) for finding in report.findings),
     )
     summary = (
-        f"read: {report.documents} of the log's documents, {report.volumes} volumes, "
-        f"{size_text(report.bytes)} hashed; newest generation: {report.generation}"
+        f"read: {report.snapshots} snapshots of the log, {report.volumes} volumes, "
+        f"{size_text(report.bytes)} hashed; newest snapshot: {report.snapshot}"
     )
     screen.show(summary if report.findings else f"Nothing is wrong. {summary}")
     screen.document(
@@ -75,9 +75,9 @@ def _show(screen: Screen, report: RepairReport, *, dry_run: bool) -> None:
             "findings": [asdict(finding) for finding in report.findings],
             "repaired": is_done and bool(report.findings),
             "undecided": report.is_undecided,
-            "documents": report.documents,
+            "snapshots": report.snapshots,
             "volumes": report.volumes,
             "bytes": report.bytes,
-            "generation": report.generation,
+            "snapshot": report.snapshot,
         }
     )

@@ -36,7 +36,7 @@ def command(
     """Open the warehouse in the program `duckdb`, in UTC; it gets all other ARGUMENTS.
 
     `strata shell -csv -c "select ..."` answers one question. Loads go on beside it: the program
-    keeps the generation that it opened; open it again for the newest.
+    keeps the snapshot that it opened; open it again for the newest.
     """
     extent, program = asked_extent(blocks, times), _program()
     site = open_site(warehouse=warehouse)

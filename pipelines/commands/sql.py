@@ -51,7 +51,7 @@ def command(
     warehouse: str | None,
     as_json: bool,
 ) -> None:
-    """Run QUERY on the newest generation: `select * from orders limit 5`.
+    """Run QUERY on the newest snapshot: `select * from orders limit 5`.
 
     Rows outside of --blocks and --times may show, from the same volumes: the query says which rows
     it wants. CSV is written by the rules of the exports, so NULL and the empty string stay apart.

@@ -273,7 +273,7 @@ def _version_status(version: Version, catalog: Catalog) -> LakeTableStatus:
     is_history = version.table in _tables(catalog)
     return LakeTableStatus(
         version.table,
-        version.snapshot.version,
+        version.content.number,
         len(version.files),
         sum(lake_file.file.rows for lake_file in version.files),
         sum(lake_file.size for lake_file in version.files),

@@ -114,10 +114,10 @@ class Site:
     def receipts(self, segments: Sequence[BlockRange]) -> Sequence[Receipt]:
         """The receipts of loaded segments, ascending; kept for the next one who asks the same.
 
-        All assets of a run ask for the same segments, of a generation that never changes.
+        All assets of a run ask for the same segments, of a snapshot that never changes.
         """
-        document = self.warehouse.document()
-        key = (document.commit if document else "", tuple(segments))
+        snapshot = self.warehouse.snapshot()
+        key = (snapshot.commit if snapshot else "", tuple(segments))
         if key not in self._receipts:
             self._receipts.clear()
             self._receipts[key] = tuple(self.warehouse.receipts(segments))

@@ -239,10 +239,10 @@ def verify_lake(site: Site, check: Verification) -> Iterator[Finding]:
 def _loaded_chain(site: Site) -> str:
     """The chain that is loaded; empty where that cannot be said."""
     try:
-        document = site.warehouse.backing.log.newest()
+        snapshot = site.warehouse.backing.log.newest()
     except (IntegrityError, ConfigError, OSError):
         return ""
-    return document.chain_id if document else ""
+    return snapshot.chain_id if snapshot else ""
 
 
 def _chains(site: Site, own: str, listing: StoreListing | None) -> list[str]:

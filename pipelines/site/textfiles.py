@@ -103,9 +103,9 @@ def _site_figures(site: Site, status: SiteStatus) -> Iterator[Figure]:
     yield Figure(WAITING, len(status.unpublished), "publish")
     yield Figure(WAITING, len(status.not_in_lake), "lake")
     if status.catalog is not None:
-        document = status.catalog.document
-        absent = absent_files(status.catalog.store, [*document.readable(), *document.indexes()])
-        yield Figure(LOST, len(absent) or len(document.losses))
+        snapshot = status.catalog.snapshot
+        absent = absent_files(status.catalog.store, [*snapshot.readable(), *snapshot.indexes()])
+        yield Figure(LOST, len(absent) or len(snapshot.losses))
     waiting = collection_state(site).figures
     for measure in (TO_COLLECT, COLLECT_LEFT):
         if measure.name in waiting:

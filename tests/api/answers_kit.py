@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from api.core.api_errors import ApiError
-from api.core.snapshots import Reading, Snapshots
+from api.core.open_snapshots import OpenSnapshots, Reading
 from api.http.parameters import QueryPairs, read_request
 from api.operations import CALLS
 from api.queries.messages import error_json, record_json
@@ -23,7 +23,7 @@ from api.queries.operation import Operation
 from tests.transforms.warehouse_kit import MemorySink
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
-from transforms.warehouse.log.document import Document
+from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 
@@ -73,7 +73,7 @@ def load(folder: Path, root: Path) -> Warehouse:
 def drop_lookups(root: Path, only: int | None = None) -> None:
     """Take from volumes of a warehouse what answers look-ups fastest, as if it never was."""
 
-    def changed(newest: Document) -> Document:
+    def changed(newest: Snapshot) -> Snapshot:
         chosen = newest.volumes if only is None else [newest.history()[only]]
         keys = {volume.key for volume in chosen}
         return newest.with_volumes(
@@ -88,5 +88,5 @@ def drop_lookups(root: Path, only: int | None = None) -> None:
 def reading_of(folder: Path, root: Path) -> Iterator[Reading]:
     """Load a folder of segments and read it."""
     load(folder, root)
-    with Snapshots.open(open_warehouse(root)) as snapshots, snapshots.reading() as reading:
+    with OpenSnapshots.open(open_warehouse(root)) as snapshots, snapshots.reading() as reading:
         yield reading

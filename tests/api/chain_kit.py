@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from api.core.snapshots import Reading, Snapshots
+from api.core.open_snapshots import OpenSnapshots, Reading
 from tests.api.answers_kit import drop_lookups, load
 from tests.segments_kit import Cell, Table, block_time, build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
@@ -193,5 +193,5 @@ def small_chain(*, lookups: bool = True) -> Reading:
         root = root.with_name("without-lookups")
         shutil.copytree(_warehouse(), root, symlinks=True)
         drop_lookups(root)
-    snapshots = kept.enter_context(Snapshots.open(open_warehouse(root)))
+    snapshots = kept.enter_context(OpenSnapshots.open(open_warehouse(root)))
     return kept.enter_context(snapshots.reading())

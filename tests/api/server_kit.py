@@ -40,7 +40,7 @@ def settings(
     *,
     grpc: bool = False,
 ) -> ServeSettings:
-    """Settings under which nothing waits: new generations are looked for all the time.
+    """Settings under which nothing waits: new snapshots are looked for all the time.
 
     HTTP only, unless `grpc` is wanted as well.
     """

@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from api.core.snapshots import Reading
+from api.core.open_snapshots import Reading
 from tests.api.answers_kit import Json, ask, page, reading_of
 
 TRANSPORT = re.compile(r"/nope|/health|/api/v2/networkhistory/export\?.*")

@@ -167,7 +167,7 @@ def test_workers_end_when_the_process_that_began_them_is_killed(built_site: Site
 
 
 def _write_newer(site: Site) -> None:
-    """A document of the warehouse's log that a later release wrote."""
+    """A snapshot of the warehouse's log that a later release wrote."""
     path = sorted((site.warehouse.cache / "log").glob("*.json"))[-1]
     newer = path.with_name(f"{int(path.stem) + 1:020d}.json")
     newer.write_bytes(seal({"format": 2, "whatever": []}))
@@ -219,7 +219,7 @@ def _headers(process: ServerProcess) -> httpx2.Headers:
         return client.get(process.url + _TIME, timeout=60).headers
 
 
-def test_new_generations_drop_no_request(site: Site) -> None:
+def test_new_snapshots_drop_no_request(site: Site) -> None:
     answers: list[int] = []
     heights: list[int] = []
     stop = threading.Event()

@@ -138,7 +138,7 @@ def _wait(client: httpx2.Client) -> None:
 
 
 def _wait_for(client: httpx2.Client, rows: Any) -> None:
-    """Wait until the server has followed the load to its end: repair made a generation before."""
+    """Wait until the server has followed the load to its end: repair made a snapshot before."""
     wait_until(lambda: _rows(client) == rows, _SECONDS)
 
 

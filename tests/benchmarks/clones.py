@@ -55,8 +55,8 @@ def make_clones(folder: Path, segments: int, each: int = VOLUME_SEGMENTS) -> Non
     warehouse = open_warehouse(folder / "warehouse")
     base = _load(warehouse, folder / "source", each)
     backing = warehouse.backing
-    document = backing.log.begin()
-    origin = Origin(document.warehouse, document.generation)
+    snapshot = backing.log.begin()
+    origin = Origin(snapshot.warehouse, snapshot.number)
     clones: list[Volume] = []
     for start in range(0, segments, each):
         with scratch_folder(backing.scratch) as scratch:

@@ -1,6 +1,6 @@
-"""What a commit costs in a warehouse as large as mainnet's: a document names all volumes, whole.
+"""What a commit costs in a warehouse as large as mainnet's: a snapshot names all volumes, whole.
 
-Run it: `python -m tests.benchmarks.commits`. Nothing but documents is made; the store is a folder.
+Run it: `python -m tests.benchmarks.commits`. Nothing but snapshots is made; the store is a folder.
 Processor time is that of one commit; the first one of a process also reads what is newest.
 """
 
@@ -19,8 +19,8 @@ from transforms.block_range import BlockRange
 from transforms.objects import StoredFile
 from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES, known_table
-from transforms.warehouse.log.document import Document
-from transforms.warehouse.log.log import Log, document_key
+from transforms.warehouse.log.log import Log, snapshot_key
+from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.data_files import data_key
 from transforms.warehouse.manifests.shapes import Shape, Volume
 
@@ -42,7 +42,7 @@ class Row:
 
 
 def volumes(count: int, segments: int) -> Iterator[Volume]:
-    """The volumes of a history, as a document lists them: half have texts that no type holds."""
+    """The volumes of a history, as a snapshot lists them: half have texts that no type holds."""
     schemas = [known.schema for table in HISTORY_TABLES if (known := known_table(table, VERSION))]
     for number in range(count):
         blocks = BlockRange(
@@ -79,13 +79,13 @@ def row(folder: Path, count: int, segments: int) -> Row:
     for volume in known[count:-1]:
         later.append(_seconds(log, volume))
     first = _seconds(Log(store, folder / "cache"), known[-1])
-    size = len(store.read(document_key(log.begin().generation)))
+    size = len(store.read(snapshot_key(log.begin().number)))
     what = f"{count:,} volumes of {segments} segments"
     return Row(what, first, statistics.median(later), size)
 
 
-def _with(newest: Document, volumes: list[Volume]) -> Document:
-    return Document(newest.warehouse, chain_id=CHAIN).with_volumes([*newest.volumes, *volumes])
+def _with(newest: Snapshot, volumes: list[Volume]) -> Snapshot:
+    return Snapshot(newest.warehouse, chain_id=CHAIN).with_volumes([*newest.volumes, *volumes])
 
 
 def _seconds(log: Log, volume: Volume) -> float:

@@ -1,4 +1,4 @@
-"""What the read API costs beside few and beside many: its start, its memory, a new generation."""
+"""What the read API costs beside few and beside many: its start, its memory, a new snapshot."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from api.core.server_settings import ServeSettings
 from api.service import Service
 from exporters.locations import Locations
 from tests.benchmarks.scale_site import Place
-from transforms.warehouse.log.document import Document
 from transforms.warehouse.log.log import Log
+from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.warehouse_address import open_warehouse
 
@@ -24,24 +24,24 @@ def start(place: Place) -> None:
 
 
 def hide_volumes(place: Place) -> None:
-    """Have a server seen a generation that lacks the newest volumes."""
+    """Have a server seen a snapshot that lacks the newest volumes."""
     backing = open_warehouse(place.settings.warehouse).backing
     backing.log.commit(_without_newest)
     start(place)
 
 
 def refresh(place: Place) -> None:
-    """Start, and go over to generations that each have one volume more."""
+    """Start, and go over to snapshots that each have one volume more."""
     service = _service(place)
     log = service.warehouse.backing.log
-    whole = log.read(log.begin().generation - 1)
+    whole = log.read(log.begin().number - 1)
     hidden = [volume for volume in whole.history() if volume not in log.begin().volumes]
     for volume in hidden:
         _add(log, volume)
         assert service.snapshots.refresh()
 
 
-def _without_newest(newest: Document) -> Document:
+def _without_newest(newest: Snapshot) -> Snapshot:
     hidden = newest.history()[-REFRESHES:]
     return newest.with_volumes(volume for volume in newest.volumes if volume not in hidden)
 

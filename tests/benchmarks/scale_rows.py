@@ -97,7 +97,7 @@ def show(place: Place) -> None:
 
 
 def one_volume_less(place: Place) -> None:
-    """Make `current.duckdb`, then a generation that it does not show."""
+    """Make `current.duckdb`, then a snapshot that it does not show."""
     keep_clones()
     warehouse = open_warehouse(place.settings.warehouse)
     warehouse.show()
@@ -140,7 +140,7 @@ ROWS = (
     Row("`strata run` of 100 segments", run, prepare=partitions),
     Row("a look of the sensor, one segment being new", look, prepare=look),
     Row("`current.duckdb`, made from nothing", show, prepare=without_views),
-    Row("`current.duckdb` of the next generation", show, prepare=one_volume_less),
+    Row("`current.duckdb` of the next snapshot", show, prepare=one_volume_less),
     Row("the read API: first start of a machine", scale_api.start),
     Row("the read API: start of a process", scale_api.start, prepare=scale_api.start),
     Row(

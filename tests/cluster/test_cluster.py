@@ -227,7 +227,7 @@ def outlive_the_bucket(built: Cluster, seen: Outcome) -> None:
     server = built.machines[2].services["strata-serve"]
     seen.answers["before"] = ask()
     built.weed.stop()
-    built.wait_for(lambda: "opening the newest generation failed" in server.logged())
+    built.wait_for(lambda: "opening the newest snapshot failed" in server.logged())
     seen.answers["away"] = ask()
     built.weed.start()
     seen.answers["after"] = ask()

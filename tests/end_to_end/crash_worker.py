@@ -18,14 +18,14 @@ from transforms.segments.quarantine import QuarantinedFile
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.warehouse.load.load_settings import LoadSettings
-from transforms.warehouse.log import document as documents
-from transforms.warehouse.log.document import Document
+from transforms.warehouse.log import snapshot as snapshots
+from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.repair.log_repair import repair
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 
 GRACE_SECONDS = 15.0
-"""Longer than any step here needs a generation, and short enough that sweeps delete."""
+"""Longer than any step here needs a snapshot, and short enough that sweeps delete."""
 ORPHAN_SECONDS = 30.0
 _MARK_SECONDS = 1.0
 
@@ -50,7 +50,7 @@ class Machine:
 
 def work(machine: Machine, seed: int) -> None:
     """Do steps at random until the process is killed; a step that fails ends it."""
-    documents._MARK_SECONDS = _MARK_SECONDS  # documents are swept up to a mark: in hours otherwise
+    snapshots._MARK_SECONDS = _MARK_SECONDS  # snapshots are swept up to a mark: in hours otherwise
     dice = random.Random(seed)
     with _prepared(machine, seed):
         while True:
@@ -103,7 +103,7 @@ def _commit(machine: Machine, dice: random.Random) -> None:
     """Commit a refusal that no source knows; the next survey forgets it again."""
     log = machine.warehouse().backing.log
 
-    def change(newest: Document) -> Document | None:
+    def change(newest: Snapshot) -> Snapshot | None:
         known = newest.quarantine[0] if newest.quarantine else None
         if known is None:
             return newest
@@ -116,7 +116,7 @@ def _commit(machine: Machine, dice: random.Random) -> None:
 
 
 def _read(machine: Machine, dice: random.Random) -> None:
-    """Count what the newest generation shows: every block once."""
+    """Count what the newest snapshot shows: every block once."""
     warehouse = machine.warehouse()
     if warehouse.catalog() is not None:
         with warehouse.connect() as con:

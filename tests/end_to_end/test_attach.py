@@ -181,8 +181,8 @@ def test_views_of_tables_have_the_rows_and_columns_of_the_warehouse_in_2_0(
             "select table_name, first_block, rows, bytes, sha256 from strata.receipts order by all"
         )
         assert con.execute(counts).fetchall() == local.execute(counts).fetchall()
-        generation = "select last_block, age(now(), time) < interval 1 day from strata.generation"
-        assert con.execute(generation).fetchall() == [(7000, True)]
+        snapshot = "select last_block, age(now(), time) < interval 1 day from strata.snapshot"
+        assert con.execute(snapshot).fetchall() == [(7000, True)]
 
 
 def test_what_is_attached_in_2_0_has_the_same_views_and_answers(

@@ -189,7 +189,7 @@ def test_a_query_about_one_table_fetches_files_of_it_only(cloud: Cloud) -> None:
     assert {path.parent.name for path in f.cache.glob("data/*/*")} > {"orders"}
 
 
-def test_python_fetches_what_is_asked_for_and_all_of_one_generation(
+def test_python_fetches_what_is_asked_for_and_all_of_one_snapshot(
     cloud: Cloud, folder: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def tables() -> set[str]:
@@ -209,13 +209,13 @@ def test_python_fetches_what_is_asked_for_and_all_of_one_generation(
         assert_frame_equal(everything, local.table("orders").polars().collect())
         assert tables() == {"blocks", "orders"}
         assert not list(tmp_path.glob("state/*"))
-        # What another process of this machine shows is of a later generation, and stays.
+        # What another process of this machine shows is of a later snapshot, and stays.
         shown = tmp_path / "current.duckdb"
-        shown.write_bytes(b"of a later generation")
+        shown.write_bytes(b"of a later snapshot")
         joined = distant.table("orders").relation().join(distant.table("trades").relation(), "id")
         assert len(joined) == 0
         assert list(tmp_path.glob("state/*"))
-        assert shown.read_bytes() == b"of a later generation"
+        assert shown.read_bytes() == b"of a later snapshot"
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_captures_and_compaction_on_one_machine_are_seen_on_another(cloud: Cloud
 
 _TIME = "/api/v2/vega/time"
 _POLLS = {"POLL_SECONDS": "0.1", "LAG_SECONDS": "1"}
-_OUTAGES = ("opening the newest generation failed", "looking at the source failed")
+_OUTAGES = ("opening the newest snapshot failed", "looking at the source failed")
 
 
 def export_path(first: int, last: int) -> str:
@@ -342,7 +342,7 @@ def test_a_server_follows_the_log_and_outlives_the_bucket(
 def test_a_server_that_starts_while_the_bucket_is_away_serves_what_it_has_seen(
     cloud: Cloud, whole: bytes
 ) -> None:
-    cloud.machine("c").strata("sql", "select 1")  # the machine has seen a generation
+    cloud.machine("c").strata("sql", "select 1")  # the machine has seen a snapshot
     with cloud.server.away(), ThreadPoolExecutor(1) as thread:
         # Beside the other, as both wait long for the bucket.
         started = thread.submit(cloud.machine("nothing").run, "serve", "--port", "0", "--no-grpc")

@@ -27,7 +27,7 @@ KILLS = 56
 # Publishing also starts before all is loaded, and loading goes on after something is published.
 ROUND = ("load", "load", "publish", "load", "load", "publish", "publish", "publish")
 SEED = 20261120
-# A batch of two segments makes several volumes, generations and index updates to die between.
+# A batch of two segments makes several volumes, snapshots and index updates to die between.
 SETTINGS = {"STRATA_BATCH": "2"}
 
 pytestmark = pytest.mark.crash

@@ -152,7 +152,7 @@ def _finish(place: Place, dice: random.Random) -> Counter[str]:
     _assert_exact(site, loaded)
     _assert_tidy(site)
     versions = [LakeTable(lake, table).version() for table in WITH_ROWS]
-    count = sum(version.snapshot.version for version in versions if version)
+    count = sum(version.content.number for version in versions if version)
     return Counter({"versions": count, "files swept at the end": len(swept)})
 
 

@@ -140,7 +140,7 @@ def test_each_command_makes_a_lost_file_of_views_again(
     elif harm == "a link copied as a file":  # as `cp -rL` makes of what an older release has there
         with duckdb.connect(str(views)) as con:
             con.execute("create schema strata")
-            con.execute("create table strata.generation as select 3 as generation, 'kit' as chain")
+            con.execute("create table strata.snapshot as select 3 as snapshot, 'kit' as chain")
 
     more = {"load": ["--source", str(model / "source")], "sql": ["select 1"], "compact": []}
     strata(warehouse, command, *more[command])

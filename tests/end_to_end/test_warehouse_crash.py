@@ -26,8 +26,8 @@ from transforms.segments.segment_name import SegmentName
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import content_sha256, object_sha256
-from transforms.warehouse.log.document import Document
-from transforms.warehouse.log.log import document_key
+from transforms.warehouse.log.log import snapshot_key
+from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.merge.sweep import folder_listing, unnamed
 
 SEGMENTS, FEW_SEGMENTS = 40, 6
@@ -53,22 +53,22 @@ class Round:
     counts: Counter[str] = field(default_factory=Counter)
     held: set[BlockRange] = field(default_factory=set)
 
-    def assert_whole(self) -> Document | None:
-        """What a third machine finds, at any moment, is whole; returns the newest generation."""
+    def assert_whole(self) -> Snapshot | None:
+        """What a third machine finds, at any moment, is whole; returns the newest snapshot."""
         machine = replace(self.machines[0], cache=self.home / "reader")
         backing = machine.warehouse().backing
-        document = backing.log.newest()
-        if document is not None:
+        snapshot = backing.log.newest()
+        if snapshot is not None:
             lacking = [
                 file.key
-                for file in document.files()
+                for file in snapshot.files()
                 if (info := backing.store.head(file.key)) is None or info.size != file.size
             ]
-            assert lacking == [], f"generation {document.generation} names what is not there"
-            held = set(backing.catalog(document).segments)
+            assert lacking == [], f"snapshot {snapshot.number} names what is not there"
+            held = set(backing.catalog(snapshot).segments)
             assert self.held <= held, "segments that were loaded are gone"
             self.held = held
-        return document
+        return snapshot
 
 
 @pytest.fixture(params=["folder", pytest.param("seaweedfs", marks=pytest.mark.crash)])
@@ -117,10 +117,10 @@ def _killed(round_: Round, kills: int, dice: random.Random) -> None:
             running[victim].join()
             _assert_no_errors(round_)
             running[victim] = _started(round_.machines[victim], dice)
-            document = round_.assert_whole()
-            generation = document.generation if document else 0
-            assert generation >= newest, "generations were lost"
-            newest = generation
+            snapshot = round_.assert_whole()
+            number = snapshot.number if snapshot else 0
+            assert number >= newest, "snapshots were lost"
+            newest = number
     finally:
         for process in running:
             process.kill()
@@ -139,7 +139,7 @@ def _assert_no_errors(round_: Round) -> None:
         pytest.fail(path.read_text())
 
 
-def _finish(round_: Round) -> Document:
+def _finish(round_: Round) -> Snapshot:
     """Load what is left on one machine, with the damaged segment put right, and tidy up."""
     machine = round_.machines[0]
     round_.segments[BAD] = _segment(machine.source, BAD, good=True)
@@ -153,12 +153,12 @@ def _finish(round_: Round) -> Document:
     machine.warehouse().compact(2)
     swept = machine.warehouse().sweep(0, 0)
     round_.counts["files swept at the end"] += len(swept)
-    document = round_.assert_whole()
-    assert document is not None
-    return document
+    snapshot = round_.assert_whole()
+    assert snapshot is not None
+    return snapshot
 
 
-def _assert_right(round_: Round, document: Document) -> None:
+def _assert_right(round_: Round, snapshot: Snapshot) -> None:
     """Everything is there, once, exact, and nothing else is."""
     warehouse = round_.machines[1].warehouse()
     catalog = warehouse.loaded_catalog()
@@ -170,29 +170,29 @@ def _assert_right(round_: Round, document: Document) -> None:
         assert len(exact) >= 15
         assert all(exact.values()), (segment, exact)
     store = warehouse.backing.store
-    for file in document.files():
+    for file in snapshot.files():
         assert object_sha256(store, file.key) == file.sha256
-    assert [info.key for info in unnamed(folder_listing(store), document)] == []
-    assert document.dropped == ()
-    assert document.quarantine == ()
-    _assert_chained(round_, document)
+    assert [info.key for info in unnamed(folder_listing(store), snapshot)] == []
+    assert snapshot.dropped == ()
+    assert snapshot.quarantine == ()
+    _assert_chained(round_, snapshot)
     for machine in round_.machines:
         _assert_tidy(machine)
 
 
-def _assert_chained(round_: Round, newest: Document) -> None:
-    """The documents have no hole, and each names the hash of the one before."""
+def _assert_chained(round_: Round, newest: Snapshot) -> None:
+    """The snapshots have no hole, and each names the hash of the one before."""
     backing = round_.machines[0].warehouse().backing
     numbers = backing.log.numbers()
-    assert numbers == list(range(numbers[0], newest.generation + 1))
+    assert numbers == list(range(numbers[0], newest.number + 1))
     parent = backing.log.read(numbers[0]).parent
     for number in numbers:
-        document = backing.log.read(number)
-        assert document.parent == parent, f"generation {number} does not follow {number - 1}"
-        assert document.warehouse == newest.warehouse
-        parent = content_sha256(backing.store.read(document_key(number)))
-    round_.counts["generations"] += newest.generation
-    round_.counts["documents swept"] += numbers[0] - 1
+        snapshot = backing.log.read(number)
+        assert snapshot.parent == parent, f"snapshot {number} does not follow {number - 1}"
+        assert snapshot.warehouse == newest.warehouse
+        parent = content_sha256(backing.store.read(snapshot_key(number)))
+    round_.counts["snapshots"] += newest.number
+    round_.counts["snapshots swept"] += numbers[0] - 1
 
 
 def _assert_tidy(machine: Machine) -> None:

@@ -43,7 +43,7 @@ def many_volumes(root: Path, count: int) -> Warehouse:
 
 
 def _volumes(warehouse: Warehouse, count: int, folder: Path) -> Iterator[Volume]:
-    known, document = known_table(TABLE, 1), warehouse.begin()
+    known, snapshot = known_table(TABLE, 1), warehouse.begin()
     assert known is not None
     schema, header = known.schema, known.schema.header
     empty = (0, len(header), hashlib.sha256(header).hexdigest())
@@ -51,7 +51,7 @@ def _volumes(warehouse: Warehouse, count: int, folder: Path) -> Iterator[Volume]
     with working_connection(folder) as con:
         rows = f"from {empty_sql(TABLE, schema.columns)}"
         con.execute(write_sql(file_rows(TABLE, schema.columns, f"({rows})"), empty_file, 1))
-    origin = Origin(document.warehouse, document.generation)
+    origin = Origin(snapshot.warehouse, snapshot.number)
     for height in range(1, count + 1):
         name = SegmentName(KIT_CHAIN, 1, BlockRange(height, height))
         source = ObjectInfo(name.file_name, 1, "1")

@@ -59,7 +59,7 @@ def facts(
     with warehouse.connect() as con:
         counted = con.execute("select count(*), count(distinct height) from blocks").fetchone()
         captures = []
-        if catalog.document.captures:
+        if catalog.snapshot.captures:
             captures = con.execute("from main.spam_captures order by all").fetchall()
     return {
         "receipts": [_facts(receipt) for receipt in warehouse.receipts()],

@@ -21,7 +21,7 @@ from tests.faults.children import Ended, in_child, use
 from tests.faults.commands import facts, run_strata, write_facts
 from tests.faults.library import COUNT_ONLY, FOR_EVER, Action, Control, Fault, Kind, Kinds
 from tests.faults.orders import Order
-from tests.faults.places import Place, Snapshots, archive_files
+from tests.faults.places import OpenSnapshots, Place, archive_files
 from tests.faults.results import DAMAGED, Result, ending_of, of_ending, said
 from tests.faults.scenarios import SCENARIOS, Scenario
 from tests.faults.wholeness import half_done
@@ -66,7 +66,7 @@ class Disturbed:
 
     def __init__(self, folder: Path, order: Order) -> None:
         self.place = Place(folder / "home", folder / "notes")
-        self._snapshots = Snapshots(self.place, folder / "states")
+        self._snapshots = OpenSnapshots(self.place, folder / "states")
         self._control = Control()
         self._calm: dict[str, Calm] = {}
         self._order = order

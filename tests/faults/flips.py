@@ -1,6 +1,6 @@
 """One bit of a published or loaded file is another one: `strata verify` has to find it.
 
-What it may miss is what nobody reads: an older document of the log, a gap in a file of DuckDB, a
+What it may miss is what nobody reads: an older snapshot of the log, a gap in a file of DuckDB, a
 file of the lake that a correction replaced. So where it finds nothing, everything is read, and has
 to be as before.
 """
@@ -23,7 +23,7 @@ from deltalake.exceptions import DeltaError
 from tests.faults.children import Ended, in_child, use
 from tests.faults.commands import facts, run_strata
 from tests.faults.orders import Order
-from tests.faults.places import BLOCKS, Place, Snapshots, write_captures
+from tests.faults.places import BLOCKS, OpenSnapshots, Place, write_captures
 from tests.faults.results import DAMAGED, Result, ending_of
 from tests.faults.scenarios import CAPTURES, IN_BATCHES, LOAD, PUBLISH, REPLACE, correct
 from tests.segments_kit import KIT_CHAIN
@@ -59,7 +59,7 @@ class Flips:
 
     def __init__(self, folder: Path, order: Order) -> None:
         self.place = Place(folder / "home", folder / "notes")
-        self._snapshots = Snapshots(self.place, folder / "states")
+        self._snapshots = OpenSnapshots(self.place, folder / "states")
         self._order = order
 
     def results(self) -> Iterator[Result]:

@@ -95,7 +95,7 @@ def empty_home(place: Place) -> None:
         folder.mkdir(parents=True, exist_ok=True)
 
 
-class Snapshots:
+class OpenSnapshots:
     """The states of one place: each made when it is first asked for, then copied."""
 
     def __init__(self, place: Place, folder: Path) -> None:

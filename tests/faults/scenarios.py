@@ -20,7 +20,7 @@ from tests.faults.results import DAMAGED
 Command = tuple[str, ...]
 LOAD, PUBLISH, RUN = ("load", "--json"), ("publish", "--json"), ("run", "--json")
 _EACH_ALONE = {"STRATA_BATCH": "1"}
-# A batch of two makes several volumes, generations and index updates to die between.
+# A batch of two makes several volumes, snapshots and index updates to die between.
 IN_BATCHES = {"STRATA_BATCH": "2", "STRATA_BUNDLE": "2"}
 
 

@@ -1,6 +1,6 @@
 """What anybody may find at any moment is whole: documents parse, and what they name is there.
 
-It is read here with the standard library, and the parser of the warehouse's documents.
+It is read here with the standard library, and the parser of the warehouse's snapshots.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from transforms.errors import StrataError
-from transforms.warehouse.log.document import parse_document
+from transforms.warehouse.log.snapshot import parse_snapshot
 
 
 def half_done(warehouse: Path, archive: Path) -> list[str]:
@@ -25,14 +25,14 @@ def _of_log(warehouse: Path) -> Iterator[str]:
     for path in sorted((warehouse / "log").glob("*.json")):
         data = path.read_bytes()
         try:
-            document = parse_document(data, str(path))
+            snapshot = parse_snapshot(data, str(path))
         except StrataError as error:
             yield str(error)
             continue
-        if parent not in (None, document.parent):
-            yield f"{path.name} does not follow the document before"
+        if parent not in (None, snapshot.parent):
+            yield f"{path.name} does not follow the snapshot before"
         parent = hashlib.sha256(data).hexdigest()
-        for file in document.files():
+        for file in snapshot.files():
             yield from _differs(warehouse / file.key, file.sha256, path.name)
 
 

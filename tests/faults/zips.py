@@ -12,7 +12,7 @@ from typing import Any
 from tests.faults.children import Ended, in_child, use
 from tests.faults.commands import facts, run_strata, write_facts
 from tests.faults.orders import Order
-from tests.faults.places import BLOCKS, Place, Snapshots, empty_home
+from tests.faults.places import BLOCKS, OpenSnapshots, Place, empty_home
 from tests.faults.results import Result, ending_of
 from tests.mutated_zips import MUTATIONS
 from tests.segments_kit import KIT_CHAIN, build_segment, table_rows
@@ -34,7 +34,7 @@ class Zips:
 
     def __init__(self, folder: Path, order: Order) -> None:
         self.place = Place(folder / "home", folder / "notes")
-        self._snapshots = Snapshots(self.place, folder / "states")
+        self._snapshots = OpenSnapshots(self.place, folder / "states")
         self._order = order
 
     def results(self) -> Iterator[Result]:

@@ -6,7 +6,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.model.log_files import documents, named_files, numbers_of
+from tests.model.log_files import named_files, numbers_of, snapshots
 from tests.model.model import Model
 from tests.model.world import World
 
@@ -33,8 +33,8 @@ def flip(path: Path) -> None:
 
 
 def lose_documents(warehouse: Path, count: int) -> None:
-    """Delete the newest documents."""
-    for path in documents(warehouse)[-count:]:
+    """Delete the newest snapshots."""
+    for path in snapshots(warehouse)[-count:]:
         path.unlink()
 
 

@@ -1,6 +1,6 @@
-"""What the newest document of a warehouse's log names, and what else lies in its folders.
+"""What the newest snapshot of a warehouse's log names, and what else lies in its folders.
 
-This is all that the model test knows of the warehouse's inside: numbered documents below `log`, and
+This is all that the model test knows of the warehouse's inside: numbered snapshots below `log`, and
 files whose names end with their SHA-256.
 """
 
@@ -21,28 +21,28 @@ _BLOCKS = re.compile(r"(\d+)-(\d+)\.")
 _GRACE_DAYS, _ORPHAN_DAYS = 1, 7
 
 
-def documents(warehouse: Path) -> list[Path]:
-    """The documents of the log, oldest first."""
+def snapshots(warehouse: Path) -> list[Path]:
+    """The snapshots of the log, oldest first."""
     return sorted((warehouse / "log").glob("*.json"))
 
 
 def named_files(warehouse: Path) -> set[str]:
-    """The files that the newest document names, as paths below the warehouse."""
-    newest = documents(warehouse)[-1:]
+    """The files that the newest snapshot names, as paths below the warehouse."""
+    newest = snapshots(warehouse)[-1:]
     content = json.loads(newest[0].read_bytes()) if newest else {}
     content.pop("dropped", None)
     return {text for text in _texts(content) if _FILE.fullmatch(text)}
 
 
 def ever_named_files(warehouse: Path) -> set[str]:
-    """The files that any document names, also for those that are named no more."""
-    contents = (json.loads(path.read_bytes()) for path in documents(warehouse))
+    """The files that any snapshot names, also for those that are named no more."""
+    contents = (json.loads(path.read_bytes()) for path in snapshots(warehouse))
     return {text for content in contents for text in _texts(content) if _FILE.fullmatch(text)}
 
 
 def remembered_files(warehouse: Path) -> set[str]:
-    """The files that the newest document names, or says that it names no more."""
-    contents = (json.loads(path.read_bytes()) for path in documents(warehouse)[-1:])
+    """The files that the newest snapshot names, or says that it names no more."""
+    contents = (json.loads(path.read_bytes()) for path in snapshots(warehouse)[-1:])
     return {text for content in contents for text in _texts(content) if _FILE.fullmatch(text)}
 
 
@@ -63,14 +63,14 @@ def wrong_files(warehouse: Path) -> Iterator[str]:
     for name in sorted(named_files(warehouse)):
         path = warehouse / name
         if not path.exists():
-            yield f"{name} is named by the newest document and is not there"
+            yield f"{name} is named by the newest snapshot and is not there"
         elif hashlib.sha256(path.read_bytes()).hexdigest() != name.rsplit(".", 2)[1]:
             yield f"{name} is not what its name says"
 
 
 @dataclass(slots=True)
 class Shelf:
-    """Since when (in days of the clock) files are there that no document names."""
+    """Since when (in days of the clock) files are there that no snapshot names."""
 
     unnamed_since: dict[str, float] = field(default_factory=dict)
     once_named: set[str] = field(default_factory=set)
@@ -92,7 +92,7 @@ class Shelf:
         if self._excused is None:  # what a log that was put back says of their age is not ours
             self._excused = absent | (present - named)
         for name in sorted(absent - self._excused):
-            yield f"{name} is in the newest document, and is not there"
+            yield f"{name} is in the newest snapshot, and is not there"
         for name in self._seen - present:
             since = self.unnamed_since.pop(name, days)
             kept_days = _GRACE_DAYS if name in self.once_named else _ORPHAN_DAYS
@@ -126,7 +126,7 @@ def _texts(content: Any) -> Iterator[str]:
 
 
 def _data_files(volume: dict[str, Any]) -> Iterator[str]:
-    """The data files of a volume, of which a document lists table, SHA-256 and size."""
+    """The data files of a volume, of which a snapshot lists table, SHA-256 and size."""
     for table, row in volume.get("data", {}).items():
         first, last = volume["blocks"]
         yield f"data/{table}/{first:09}-{last:09}.{row[0]}.parquet"

@@ -31,7 +31,7 @@ from tests.model.invariants import (
     texts,
     verify_problems,
 )
-from tests.model.log_files import Shelf, documents, numbers_of, wrong_files
+from tests.model.log_files import Shelf, numbers_of, snapshots, wrong_files
 from tests.model.model import TABLES, Model, Segment
 from tests.model.world import FAULTS, KILLED, MACHINES, NEW_VERSION_FROM, TWICE, Answer, World
 from tests.segments_kit import KIT_CHAIN
@@ -271,7 +271,7 @@ class ModelMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.loaded)
     @rule(count=st.integers(1, 9), machine=_MACHINES)
     def lose_log(self, count: int, machine: str) -> None:
-        """The newest documents of the log are lost, or all; repair takes in what there is."""
+        """The newest snapshots of the log are lost, or all; repair takes in what there is."""
         lose_documents(self.world.warehouse, count)
         self.shelf.forget()
         code = self.world.run(machine, "repair", "--take-volumes").code
@@ -302,10 +302,10 @@ class ModelMachine(RuleBasedStateMachine):
         assert self.backup is not None
         _, other = MACHINES
         self.world.run(other, "status")
-        newest = documents(self.world.warehouse)[-1].name
+        newest = snapshots(self.world.warehouse)[-1].name
         restore(self.world, self.model, self.backup)
         self.shelf.forget()
-        if documents(self.world.warehouse)[-1].name < newest:
+        if snapshots(self.world.warehouse)[-1].name < newest:
             self._expect(self.world.run(other, "status"), 5)
         for machine in MACHINES:
             assert self.world.run(machine, "repair", "--trust-log").code in (0, 5)
@@ -367,7 +367,7 @@ class ModelMachine(RuleBasedStateMachine):
         self.reader += 1
         machine = MACHINES[self.reader % len(MACHINES)]
         _assert_none(cheap_problems(self.world, self.model, machine))
-        newest = documents(self.world.warehouse)[-1:]
+        newest = snapshots(self.world.warehouse)[-1:]
         if newest != self.counted_at:  # else SQL would say what it said before
             self.counted_at = newest
             _assert_none(count_problems(self.world, self.model, machine))

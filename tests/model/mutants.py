@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 _LOG = "transforms/warehouse/log/log.py"
 _SWEEPING = "transforms/warehouse/merge/sweep.py"
-_DOCUMENT = "transforms/warehouse/log/document.py"
+_SNAPSHOT = "transforms/warehouse/log/snapshot.py"
 _MERGING = "transforms/warehouse/merge/compaction.py"
 _PUBLICATION = "exporters/publishing/publication.py"
 _REQUEST = "exporters/publishing/request.py"
@@ -64,20 +64,20 @@ MUTANTS = (
         "info.modified < now + orphan_seconds",
     ),
     _one(
-        "nothing is swept but documents",
+        "nothing is swept but snapshots",
         _SWEEPING,
         "if coverage.is_removable(key)]",
         "if coverage.is_removable(key) and not key]",
     ),
     _one(
-        "the newest document is swept",
+        "the newest snapshot is swept",
         _SWEEPING,
         "before=marks[-1] if marks else 0",
-        "before=document.generation + 1",
+        "before=snapshot.number + 1",
     ),
     _one(
         "what was dropped before is forgotten",
-        _DOCUMENT,
+        _SNAPSHOT,
         "dropped=(*old, *fresh)",
         "dropped=tuple(fresh)",
     ),
@@ -125,9 +125,9 @@ MUTANTS = (
     ),
     _one(
         "an older log is believed",
-        "transforms/warehouse/log/newest_generation.py",
-        "if document.generation < generation:",
-        "if document.generation < 0:",
+        "transforms/warehouse/log/newest_snapshot.py",
+        "if snapshot.number < number:",
+        "if snapshot.number < 0:",
     ),
     _one(
         "repair goes on naming what is damaged",

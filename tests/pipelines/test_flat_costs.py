@@ -56,7 +56,7 @@ def _counting_below(
 
 @contextmanager
 def _counted(settings: Settings) -> Iterator[Counter[str]]:
-    """Count the calls of a site's stores, the documents and the segments that are read."""
+    """Count the calls of a site's stores, the snapshots and the segments that are read."""
     calls: Counter[str] = Counter()
     folder = str(Path(settings.source).parent)
 
@@ -69,8 +69,8 @@ def _counted(settings: Settings) -> Iterator[Counter[str]]:
         for name in _CALLS:
             counting = _counting_below(folder, calls, name, getattr(FolderStore, name))
             patched.enter_context(patch.object(FolderStore, name, counting))
-        documents = _counting_below(folder, calls, "documents", Log._parsed)
-        patched.enter_context(patch.object(Log, "_parsed", documents))
+        snapshots = _counting_below(folder, calls, "snapshots", Log._parsed)
+        patched.enter_context(patch.object(Log, "_parsed", snapshots))
         patched.enter_context(patch(f"{manifest.__name__}.parse_segments", parsed))
         for known in (manifest.read_manifest, manifest.read_files, manifest.read_ids):
             known.cache_clear()
@@ -119,7 +119,7 @@ def test_a_status_makes_no_object_of_each_segment(sites: dict[int, Settings]) ->
         assert len(status.found) > MANY
         assert status.ids.chain.runs
     assert calls["segments"] == 0
-    assert calls["documents"] <= 1
+    assert calls["snapshots"] <= 1
 
 
 @pytest.mark.parametrize(("command", "most"), [("load", 1), ("run", 2)])
@@ -149,7 +149,7 @@ def test_a_command_lists_the_source_once_to_begin_with_and_once_to_tell_the_end(
 def test_a_command_with_nothing_to_do_looks_at_the_log_and_at_the_index_once(
     sites: dict[int, Settings], monkeypatch: pytest.MonkeyPatch, command: str, heads: int
 ) -> None:
-    """The log is asked for a newer document, and `run` asks again before it sweeps the lake."""
+    """The log is asked for a newer snapshot, and `run` asks again before it sweeps the lake."""
     settings = replace(sites[FEW], lake=True)
     for name in ("source", "warehouse", "archive"):
         monkeypatch.setenv(f"STRATA_{name.upper()}", str(getattr(settings, name)))

@@ -50,7 +50,7 @@ def _json(settings: Settings, *options: str) -> tuple[int, dict[str, Any]]:
 def test_a_sound_warehouse_ends_with_0_and_what_was_read(settings: Settings) -> None:
     result = _run(settings)
     assert result.return_value == 0
-    assert "Nothing is wrong. read: 1 of the log's documents, 3 volumes, " in result.stdout
+    assert "Nothing is wrong. read: 1 snapshots of the log, 3 volumes, " in result.stdout
     code, said = _json(settings, "--quick")
     assert (code, said["findings"], said["repaired"], said["bytes"]) == (0, [], False, 0)
 

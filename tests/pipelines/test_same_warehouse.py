@@ -67,8 +67,8 @@ def reasons(result: dg.ExecuteInProcessResult) -> set[str]:
 
 
 def identity(settings: Settings) -> str:
-    document = Site(settings).warehouse.document()
-    return document.warehouse if document else ""
+    snapshot = Site(settings).warehouse.snapshot()
+    return snapshot.warehouse if snapshot else ""
 
 
 def test_a_run_that_the_sensor_asked_for_goes_on_with_its_warehouse_only(

@@ -91,7 +91,7 @@ def test_two_runs_at_once_beside_an_open_catalog_meet_no_lock(
 
     assert [run.returncode for run in runs] == [0, 0], "\n".join(logs)
     assert not any("locked" in log or "Falling back" in log for log in logs)
-    # The analyst keeps the generation that was opened; whoever opens now sees everything.
+    # The analyst keeps the snapshot that was opened; whoever opens now sees everything.
     assert (before, after) == ("10", "10")
     with duckdb.connect(site.warehouse.current.resolve(), read_only=True) as con:
         assert con.execute("select count(*) from blocks").fetchall() == [(70,)]

@@ -30,7 +30,7 @@ def act(root: Path, action: str) -> None:
     """Do it once."""
     warehouse = open_warehouse(root)
     if action == "open":
-        warehouse.document()
+        warehouse.snapshot()
     else:
         repair(warehouse.backing, None if action == "repair" else RepairChoice(action))
 

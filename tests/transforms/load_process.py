@@ -4,8 +4,8 @@
 
 `--wait FIFO` stops before the first table is taken until the FIFO is opened and closed by another;
 `--kill-at N` kills the process by SIGKILL in the middle of the Nth table, `--kill-commit` when all
-is there but the document; `--largest BYTES` bounds the size of any file it writes; `--each` makes a
-volume and a generation of each segment. Prints what was loaded as JSON.
+is there but the snapshot; `--largest BYTES` bounds the size of any file it writes; `--each` makes a
+volume and a snapshot of each segment. Prints what was loaded as JSON.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from tests.transforms.warehouse_kit import MemorySink, load_folder
 from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import TableSchema
 from transforms.warehouse.load.load_settings import LoadSettings
-from transforms.warehouse.log.document import Document
 from transforms.warehouse.log.log import Log
+from transforms.warehouse.log.snapshot import Snapshot
 
 
 class _Gate(MemorySink):
@@ -54,10 +54,10 @@ class _Gate(MemorySink):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _killed(log: Log, document: Document) -> Document | None:
-    if document.volumes:
+def _killed(log: Log, snapshot: Snapshot) -> Snapshot | None:
+    if snapshot.volumes:
         os.kill(os.getpid(), signal.SIGKILL)
-    return _create(log, document)
+    return _create(log, snapshot)
 
 
 _create = Log.create

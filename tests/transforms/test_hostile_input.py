@@ -242,7 +242,7 @@ def test_a_corrected_file_of_the_same_name_is_loaded(batch: _Batch, name: str) -
 def test_nothing_is_left_in_quarantine_when_all_is_corrected(batch: _Batch) -> None:
     assert batch.corrected.failures == []
     assert list(batch.warehouse.quarantined()) == []
-    # The copies stay for as long as a reader of an older generation may look for them.
+    # The copies stay for as long as a reader of an older snapshot may look for them.
     copies = {path.name for path in (batch.warehouse.cache / "quarantine").iterdir()}
     dropped = batch.warehouse.sweep(grace_seconds=-1)
     assert copies == {key.removeprefix("quarantine/") for key in dropped if "quarantine/" in key}

@@ -20,7 +20,7 @@ from transforms.tables.registry import TableSchema, known_table, known_tables
 from transforms.warehouse.load.load_settings import LoadSettings
 from transforms.warehouse.load.loader import LoadReport
 from transforms.warehouse.load.table_load import PartSink
-from transforms.warehouse.log.document import Document
+from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.data_files import data_key
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.warehouse import Warehouse
@@ -39,11 +39,11 @@ state_segment = partial(build_segment, omit={*STATE_TABLES} - {"parties", "node_
 """A segment with these tables of current state only, the second of which is looked up by key."""
 
 
-def described(document: Document) -> list[Volume]:
-    """The volumes of a document as they describe themselves: states do not name index files."""
+def described(snapshot: Snapshot) -> list[Volume]:
+    """The volumes of a snapshot as they describe themselves: states do not name index files."""
     return [
         replace(volume, index=None) if volume.kind == "state" else volume
-        for volume in document.volumes
+        for volume in snapshot.volumes
     ]
 
 
@@ -122,7 +122,7 @@ def relist(warehouse: Warehouse) -> None:
         path = warehouse.cache / file.key
         return StoredFile(file.key, path.stat().st_size, content_sha256(path))
 
-    def changed(newest: Document) -> Document:
+    def changed(newest: Snapshot) -> Snapshot:
         return newest.with_volumes(
             replace(
                 volume,

@@ -61,7 +61,7 @@ def take_run(
                 data[table] = path
         run = finish_run(con, scratch, data, shapes_of(proven))
         newest = backing.log.begin()
-        origin = Origin(newest.warehouse, newest.generation)
+        origin = Origin(newest.warehouse, newest.number)
         volume = store_history(backing, run, origin, segments, proven)
     _commit(backing, Addition(segments[0].name.chain_id, volume, ()))
 

@@ -42,11 +42,11 @@ _HEADER = """\
 --   attach '{address}/strata.duckdb' as vega (read_only);
 --   use vega;
 -- Or run the statements in an empty database of your own. A file that a newer one replaced stays
--- for a week; strata.generation says when these were made: take them anew when that is long ago.
+-- for a week; strata.snapshot says when these were made: take them anew when that is long ago.
 """
-_MADE = "create table strata.generation as select "
-_GENERATION_MEANING = (
-    "What these views show: generation of the publisher's warehouse, last block, when they were "
+_MADE = "create table strata.snapshot as select "
+_SNAPSHOT_MEANING = (
+    "What these views show: snapshot of the publisher's warehouse, last block, when they were "
     "made, and where. Their files stay for a week after newer ones took their place."
 )
 _LIST = re.compile(
@@ -113,10 +113,10 @@ def file_lists(statements: str) -> Iterator[FileList]:
         yield FileList(name, facts["table"], facts["version"], facts["columns"], files)
 
 
-def generation_line(generation: int, last_block: int, time: str, lake: PublicLake) -> str:
+def snapshot_line(snapshot: int, last_block: int, time: str, lake: PublicLake) -> str:
     """The statement that says when the others were made; `time` is a timestamp's text."""
     return (
-        f"{_MADE}{quote_text(lake.chain_id)} as chain_id, {generation}::bigint as generation, "
+        f"{_MADE}{quote_text(lake.chain_id)} as chain_id, {snapshot}::bigint as snapshot, "
         f"{last_block}::bigint as last_block, timestamptz {quote_text(time)} as time, "
         f"{quote_text(lake.address)} as address"
     )
@@ -129,13 +129,13 @@ def lasting(statements: str) -> str:
     )
 
 
-def public_statements(lake: PublicLake, generation: str) -> str:
-    """All statements; `generation` is the one of `generation_line`."""
+def public_statements(lake: PublicLake, snapshot: str) -> str:
+    """All statements; `snapshot` is the one of `snapshot_line`."""
     lists = _Lists(lake.address)
     views = [*_views(lake, lists)]
-    made = f"comment on table strata.generation is {quote_text(_GENERATION_MEANING)}"
+    made = f"comment on table strata.snapshot is {quote_text(_SNAPSHOT_MEANING)}"
     conditions = conditions_statements(lake.address)
-    statements = [generation, made, "create schema exact", *utc_macro(), *views, *conditions]
+    statements = [snapshot, made, "create schema exact", *utc_macro(), *views, *conditions]
     header = _HEADER.format(chain=lake.chain_id, address=lake.address)
     after = "".join(f"{_one_line(statement)};\n" for statement in statements)
     return f"{header}create schema strata;\n{''.join(lists.lines)}{after}"

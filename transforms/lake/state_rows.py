@@ -45,8 +45,8 @@ def loaded_state(backing: Backing) -> tuple[BlockRange, Mapping[str, Receipt]] |
 
     None where there is none. Nothing is changed. Raises `IntegrityError` where it cannot be read.
     """
-    document = backing.log.newest()
-    states = document.states() if document else []
+    snapshot = backing.log.newest()
+    states = snapshot.states() if snapshot else []
     if not states:
         return None
     volume = states[-1]

@@ -44,7 +44,7 @@ class Problem(Enum):
     BAD_SIGNATURE = "bad signature"
     """A document that is not signed by the key that was named."""
     ORPHAN = "orphan"
-    """A file that no document names."""
+    """A file that nothing names."""
     NOT_PUBLISHED = "not published"
     """Segments that are loaded, and not in the archive with every table."""
     NOT_LOADED = "not loaded"

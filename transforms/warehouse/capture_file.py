@@ -12,15 +12,15 @@ from transforms.spam.capture_tables import CaptureReport, new_captures, write_ca
 from transforms.stores.store import content_sha256
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.volume_storage import store_file
-from transforms.warehouse.log.document import Document
+from transforms.warehouse.log.snapshot import Snapshot
 
 
-def captures_path(backing: Backing, document: Document | None) -> Path | None:
+def captures_path(backing: Backing, snapshot: Snapshot | None) -> Path | None:
     """The newest file of captures on this machine, None where there were never any."""
-    if document is None or document.captures is None:
+    if snapshot is None or snapshot.captures is None:
         return None
-    backing.files.bring([document.captures])
-    return backing.files.path(document.captures)
+    backing.files.bring([snapshot.captures])
+    return backing.files.path(snapshot.captures)
 
 
 def load_captures(backing: Backing, reader: ObjectReader) -> CaptureReport:
@@ -30,28 +30,28 @@ def load_captures(backing: Backing, reader: ObjectReader) -> CaptureReport:
     anew. Raises `ConfigError` before the first segment, which names the chain.
     """
     while True:
-        document = backing.log.newest()
-        if document is None or not document.chain_id:
+        snapshot = backing.log.newest()
+        if snapshot is None or not snapshot.chain_id:
             where = backing.store.describe()
             raise ConfigError(f"{where} holds no segments yet: load them before spam captures")
-        current = captures_path(backing, document)
+        current = captures_path(backing, snapshot)
         fresh = new_captures(current, reader)
         if not fresh:
             return CaptureReport()
         with scratch_folder(backing.scratch) as scratch:
             path = scratch / "captures.duckdb"
             report = write_captures(
-                path, current, fresh, reader, document.chain_id, backing.memory_limit
+                path, current, fresh, reader, snapshot.chain_id, backing.memory_limit
             )
             sha256 = content_sha256(path)
             key = f"spam/{sha256}.duckdb"
             stored = store_file(backing.store, key, sha256, path)
-        if _replaced(backing, document.captures, stored):
+        if _replaced(backing, snapshot.captures, stored):
             return report
 
 
 def _replaced(backing: Backing, old: StoredFile | None, new: StoredFile) -> bool:
-    def change(newest: Document) -> Document | None:
+    def change(newest: Snapshot) -> Snapshot | None:
         return replace(newest, captures=new) if newest.captures == old else None
 
     return backing.log.commit(change).captures == new

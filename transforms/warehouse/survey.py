@@ -17,7 +17,7 @@ from transforms.segments.inventory import (
 )
 from transforms.segments.quarantine import QuarantinedFile
 from transforms.segments.source import Source
-from transforms.warehouse.log.document import Document
+from transforms.warehouse.log.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class Survey:
         since = self.loaded_runs[0].first if self.loaded_runs else 0
         return behind((*self.inventory.shown, *self.loaded_runs), present, since)
 
-    def quarantined(self, newest: Document) -> Document | None:
-        """A generation with these refusals, without files that may be tried now; None: the same."""
+    def quarantined(self, newest: Snapshot) -> Snapshot | None:
+        """A snapshot with these refusals, without files that may be tried now; None: the same."""
         refused = {refusal.key: refusal for refusal in self.inventory.refused}
         bad = {refusal.info for refusal in (*refused.values(), *self.known_bad)}
         quarantine = {file.key: file for file in newest.quarantine}

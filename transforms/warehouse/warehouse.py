@@ -1,7 +1,7 @@
-"""The warehouse: a log of generations, the volumes that they name, and what it can do.
+"""The warehouse: a log of snapshots, the volumes that they name, and what it can do.
 
 In its store, a folder or a bucket:
-log/             the documents, one a generation      state/          current states in DuckDB
+log/             the snapshots                        state/          current states in DuckDB
 manifests/       what was loaded, by runs             spam/           spam captures
 data/<table>/    the rows, in Parquet                 quarantine/     copies of refused files
 index/           what servers look rows up in
@@ -38,7 +38,7 @@ from transforms.verifying.verification import Verification
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.load.load_settings import LoadSettings, Progress
-from transforms.warehouse.log.document import Document
+from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.manifests.shapes import Extent, QueryTables
 from transforms.warehouse.merge.merge_plan import MOST_PARTIAL
@@ -101,38 +101,38 @@ class Warehouse:
         """Go by one look at the log in this block; see `Log.one_look`."""
         return self._backing.log.one_look()
 
-    def document(self) -> Document | None:
-        """The newest generation, None where the warehouse was never used.
+    def snapshot(self) -> Snapshot | None:
+        """The newest snapshot, None where the warehouse was never used.
 
         Where there are volumes and no log, one is made of them. Raises `IntegrityError` where the
         log is damaged, or older than what this machine has seen.
         """
-        document = self._backing.log.newest()
-        if document is None:
+        snapshot = self._backing.log.newest()
+        if snapshot is None:
             from transforms.warehouse.repair.log_repair import rebuild
 
             rebuild(self._backing)
-            document = self._backing.log.newest()
-        return document
+            snapshot = self._backing.log.newest()
+        return snapshot
 
-    def begin(self) -> Document:
-        """The newest generation; where the warehouse was never used, its first one is made."""
-        return self.document() or self._backing.log.begin()
+    def begin(self) -> Snapshot:
+        """The newest snapshot; where the warehouse was never used, its first one is made."""
+        return self.snapshot() or self._backing.log.begin()
 
     def catalog(self) -> Catalog | None:
-        """The newest generation for readers, None where nothing is loaded."""
-        document = self.document()
-        if document is None or not document.volumes:
+        """The newest snapshot for readers, None where nothing is loaded."""
+        snapshot = self.snapshot()
+        if snapshot is None or not snapshot.volumes:
             return None
-        return self._backing.catalog(document)
+        return self._backing.catalog(snapshot)
 
     def last_seen(self) -> Catalog | None:
-        """The newest generation that this machine has seen, for when the store is away."""
-        document = self._backing.log.last_seen()
-        return self._backing.catalog(document) if document and document.volumes else None
+        """The newest snapshot that this machine has seen, for when the store is away."""
+        snapshot = self._backing.log.last_seen()
+        return self._backing.catalog(snapshot) if snapshot and snapshot.volumes else None
 
     def loaded_catalog(self) -> Catalog:
-        """The newest generation for readers. Raises `ConfigError` where nothing is loaded."""
+        """The newest snapshot for readers. Raises `ConfigError` where nothing is loaded."""
         catalog = self.catalog()
         if catalog is None:
             raise ConfigError(f"{self.describe()} holds nothing yet: load segments first")
@@ -140,8 +140,8 @@ class Warehouse:
 
     def quarantined(self) -> Sequence[QuarantinedFile]:
         """The refused files with their reasons, by key."""
-        document = self.document()
-        return document.quarantine if document else ()
+        snapshot = self.snapshot()
+        return snapshot.quarantine if snapshot else ()
 
     def survey(self, source: Source, known_for: float = 0.0) -> Survey:
         """Say what of a source is still to be loaded. Reads the listing only.
@@ -173,7 +173,7 @@ class Warehouse:
 
         sweep_scratch(self._backing.scratch)
         with self.one_look():
-            check_not_older(self._backing, self.document())
+            check_not_older(self._backing, self.snapshot())
             catalog = self.catalog()
             new_files = [f for f in files if catalog is None or not catalog.holds_intact(f.blocks)]
         if not new_files:
@@ -212,7 +212,7 @@ class Warehouse:
             self._views()
 
     def _views(self) -> tuple[Catalog, Path]:
-        """The newest generation, of what is there, and its file of views."""
+        """The newest snapshot, of what is there, and its file of views."""
         catalog = self.loaded_catalog().intact()
         path = self._catalog_file.made(catalog)
         if path is not None:
@@ -238,7 +238,7 @@ class Warehouse:
         """
         from transforms.warehouse.capture_file import load_captures
 
-        self.document()
+        self.snapshot()
         report = load_captures(self._backing, source.reader)
         self.show()
         return report
@@ -248,18 +248,18 @@ class Warehouse:
         from transforms.spam.capture_tables import new_captures
         from transforms.warehouse.capture_file import captures_path
 
-        return new_captures(captures_path(self._backing, self.document()), source.reader)
+        return new_captures(captures_path(self._backing, self.snapshot()), source.reader)
 
     def refused_captures(self) -> list[RefusedLine]:
         """The lines of spam captures that are none, with their reasons."""
         from transforms.spam.capture_tables import refused_lines
         from transforms.warehouse.capture_file import captures_path
 
-        return refused_lines(captures_path(self._backing, self.document()))
+        return refused_lines(captures_path(self._backing, self.snapshot()))
 
     def record_refusals(self, survey: Survey) -> None:
         """Keep the survey's refusals in the quarantine, and forget files that may be tried now."""
-        if self.document() is not None or survey.inventory.refused:
+        if self.snapshot() is not None or survey.inventory.refused:
             self.begin()
             self._backing.log.commit(survey.quarantined)
 
@@ -285,7 +285,7 @@ class Warehouse:
         tables: QueryTables | None = None,
         catalog: Catalog | None = None,
     ) -> Iterator[Path]:
-        """The file of views of a generation, the newest by default, for who opens it in the block.
+        """The file of views of a snapshot, the newest by default, for who opens it in the block.
 
         With an `extent`, only the volumes that can hold rows of it are opened, besides the current
         state, and the views show all of these. With `tables`, only their views are right, and files
@@ -304,7 +304,7 @@ class Warehouse:
                 path = stack.enter_context(scratch_folder(self._backing.scratch)) / CURRENT
                 write_catalog(path, catalog, self._catalog_file.files)
             stack.enter_context(naming_open_files(len(catalog.volumes)))
-            stack.enter_context(self._backing.files.hold(catalog.document.readable()))
+            stack.enter_context(self._backing.files.hold(catalog.snapshot.readable()))
             yield path
 
     @contextmanager
@@ -314,7 +314,7 @@ class Warehouse:
         tables: QueryTables | None = None,
         catalog: Catalog | None = None,
     ) -> Iterator[Connection]:
-        """Open a generation read-only; its views are those of `current.duckdb`. See `views`."""
+        """Open a snapshot read-only; its views are those of `current.duckdb`. See `views`."""
         with self.views(extent, tables, catalog) as path, read_only_connection(path) as con:
             yield con
 
@@ -363,7 +363,7 @@ class Warehouse:
         from transforms.warehouse.merge.compaction import merge
         from transforms.warehouse.repair.older_log import check_not_older
 
-        check_not_older(self._backing, self.document())
+        check_not_older(self._backing, self.snapshot())
         report = merge(self._backing, self._settings, most_partial)
         self.show()
         self.sweep()
@@ -372,14 +372,14 @@ class Warehouse:
     def sweep(
         self, grace_seconds: float = GRACE_SECONDS, orphan_seconds: float = ORPHAN_SECONDS
     ) -> list[str]:
-        """Delete files that only generations older than the grace period name; see `sweep`."""
+        """Delete files that only snapshots older than the grace period name; see `sweep`."""
         from transforms.warehouse.repair.older_log import check_not_older
 
         sweep_scratch(self._backing.scratch)
         remove_spills(self.current, grace_seconds)
-        document = self.document()
-        if document is None:
+        snapshot = self.snapshot()
+        if snapshot is None:
             return []
         listing = folder_listing(self._backing.store)
-        check_not_older(self._backing, document, listing["manifests"])
+        check_not_older(self._backing, snapshot, listing["manifests"])
         return sweep(self._backing, listing, grace_seconds, orphan_seconds)

@@ -71,7 +71,7 @@ class DeltaLog:
         self._cache = cache
         self._expected: TableVersion | None = None
 
-    def snapshot(self) -> TableVersion | None:
+    def newest(self) -> TableVersion | None:
         """The newest version, read from the log; None where there is no table.
 
         Raises `IntegrityError` where the log is damaged.
@@ -108,24 +108,24 @@ class DeltaLog:
         commits = {info.key: info.version for info in infos if info.key.endswith(".json")}
         entry = self._cache.read(self._table) if self._cache else None
         if entry is not None and commits:
-            key = self._commit_key(entry.version.version)
+            key = self._commit_key(entry.version.number)
             if max(commits) == key and commits[key] == entry.state:
                 return entry.version
-        return self.snapshot()
+        return self.newest()
 
     def _known(self) -> TableVersion | None:
         entry = self._cache.read(self._table) if self._cache else None
         if self._cache is None or entry is None:
             return None
-        if self._state(entry.version.version) != entry.state:
+        if self._state(entry.version.number) != entry.state:
             return None
         if not entry.is_recent:
             self._cache.write(self._table, entry.version, entry.state, entry.time)
         return entry.version
 
     def _read(self) -> TableVersion | None:
-        version = self.snapshot()
-        if self._cache and version is not None and (state := self._state(version.version)):
+        version = self.newest()
+        if self._cache and version is not None and (state := self._state(version.number)):
             self._cache.write(self._table, version, state)
         return version
 
@@ -192,13 +192,13 @@ class DeltaLog:
                 )
             except (CommitFailedError, DeltaError) as error:
                 refused = error  # somebody else was faster, if it is there now
-        snapshot = self.snapshot()
-        if snapshot is None:
+        newest = self.newest()
+        if newest is None:
             raise self._plain(refused or DeltaError("what was made is not there")) from refused
         self._make_durable(0)
-        return snapshot
+        return newest
 
-    def add_columns(self, snapshot: TableVersion, columns: Sequence[FileColumn]) -> TableVersion:
+    def add_columns(self, base: TableVersion, columns: Sequence[FileColumn]) -> TableVersion:
         """Add columns that the table lacks, NULL in the files that are there.
 
         They have statistics only where these files have no rows: of others nothing is said of the
@@ -206,7 +206,7 @@ class DeltaLog:
         """
         self._forget()
         once = CommitProperties(max_commit_retries=0)
-        handle = self._opened(snapshot.version)
+        handle = self._opened(base.number)
         if handle is None:
             raise LostRaceError(f"{self.place} was removed meanwhile")
         described = {column.name for column in columns if column.has_statistics}
@@ -214,47 +214,47 @@ class DeltaLog:
             with self._plain_errors():
                 fields = [_field(column) for column in columns]
                 handle.alter.add_columns(fields, commit_properties=once)
-                if described and not any(file.rows for file in snapshot.files):
-                    listed = ",".join(sorted(snapshot.statistics_of | described))
+                if described and not any(file.rows for file in base.files):
+                    listed = ",".join(sorted(base.statistics_of | described))
                     handle.alter.set_table_properties({_SKIPPING: listed}, commit_properties=once)
         except CommitFailedError as error:
             what = f"was changed by another writer: {_first_line(error)}"
             raise LostRaceError(f"{self.place} {what}") from error
-        for version in range(snapshot.version + 1, handle.version() + 1):
+        for version in range(base.number + 1, handle.version() + 1):
             self._make_durable(version)
-        changed = self.snapshot()
+        changed = self.newest()
         assert changed is not None
         return changed
 
     def commit(
         self,
-        snapshot: TableVersion,
+        base: TableVersion,
         added: Sequence[AddedFile],
         removed: Sequence[ActiveFile] = (),
         *,
         changes_data: bool = True,
     ) -> TableVersion:
-        """Name files and name others no longer, in one version after the snapshot's: the result.
+        """Name files and name others no longer, in one version after that of `base`: the result.
 
         `changes_data` is False where the rows stay what they were. Raises `LostRaceError` where
-        somebody else committed since the snapshot was read.
+        somebody else committed since `base` was read.
         """
         # The store's clock says later how long ago a file was removed.
         now = int((self._store.now() if removed else time.time()) * 1000)
-        actions = _actions(snapshot, added, removed, now, changes_data=changes_data)
+        actions = _actions(base, added, removed, now, changes_data=changes_data)
         data = "".join(f"{json.dumps(action, separators=(',', ':'))}\n" for action in actions)
-        key = self._commit_key(snapshot.version + 1)
+        key = self._commit_key(base.number + 1)
         try:
             state = self._store.put_if_match(key, data.encode(), None, "application/json")
         except LostRaceError as error:
             self._forget()
             raise LostRaceError(f"{self.place} was changed by another writer: {error}") from error
-        self._expected = following = snapshot.following(added, removed)
+        self._expected = following = base.following(added, removed)
         if self._cache is not None:
             self._cache.write(self._table, following, state)
         # Not all tables at once: a run should cost what the one before did.
-        if (following.version + crc32(self._table.encode())) % _COMMITS == 0:
-            self._checkpoint(following.version)
+        if (following.number + crc32(self._table.encode())) % _COMMITS == 0:
+            self._checkpoint(following.number)
         return following
 
     def _checkpoint(self, version: int) -> None:
@@ -274,13 +274,13 @@ class DeltaLog:
                     sync_file(path)
             sync_file(log.parent)
 
-    def stored(self, snapshot: TableVersion) -> StoredLog:
+    def stored(self, version: TableVersion) -> StoredLog:
         """What the log's own files say up to a version, read without deltalake.
 
         That shows only the statistics of columns it is told of; other readers use whatever is
         there. Raises `IntegrityError` where a file of the log is damaged or lacks.
         """
-        return read_stored(self._store, self._log, snapshot.version)
+        return read_stored(self._store, self._log, version.number)
 
     @property
     def place(self) -> str:
@@ -338,7 +338,7 @@ def _skipping(columns: Iterable[FileColumn]) -> str:
 
 
 def _actions(
-    snapshot: TableVersion,
+    base: TableVersion,
     added: Sequence[AddedFile],
     removed: Sequence[ActiveFile],
     now: int,
@@ -349,7 +349,7 @@ def _actions(
     operation = "WRITE" if changes_data else "OPTIMIZE"
     # No two commits have the same bytes: who finds another one there must not take it for its own.
     yield {"commitInfo": {"timestamp": now, "operation": operation, "txnId": uuid4().hex}}
-    yield {"txn": {"appId": _APP, "version": snapshot.version + 1, "lastUpdated": now}}
+    yield {"txn": {"appId": _APP, "version": base.number + 1, "lastUpdated": now}}
     for file in removed:
         yield {
             "remove": {
@@ -361,7 +361,7 @@ def _actions(
                 "size": file.bytes,
             }
         }
-    described = sorted(snapshot.statistics_of)
+    described = sorted(base.statistics_of)
     for new in added:
         yield {
             "add": {

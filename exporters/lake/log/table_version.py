@@ -41,7 +41,7 @@ class TableVersion:
     least and the greatest value of every file.
     """
 
-    version: int
+    number: int
     files: tuple[ActiveFile, ...]
     columns: Mapping[str, str]
     statistics_of: frozenset[str]
@@ -54,4 +54,4 @@ class TableVersion:
             rows = json.loads(file.statistics)["numRecords"]
             files[file.name] = ActiveFile(file.name, file.bytes, rows, file.columns)
         ordered = tuple(sorted(files.values(), key=lambda file: file.name))
-        return replace(self, version=self.version + 1, files=ordered)
+        return replace(self, number=self.number + 1, files=ordered)

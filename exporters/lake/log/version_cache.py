@@ -62,7 +62,7 @@ class VersionCache:
             if not 0 <= time.time() - row["time"] < _USABLE_SECONDS:
                 return None
             described = frozenset(row["statistics_of"])
-            version = TableVersion(row["version"], files, row["columns"], described)
+            version = TableVersion(row["number"], files, row["columns"], described)
             return CachedVersion(version, row["state"], row["time"], row["asked"])
         return None
 

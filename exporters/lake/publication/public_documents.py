@@ -41,9 +41,9 @@ from transforms.lake.public_views import (
     PublicLake,
     PublicTable,
     file_lists,
-    generation_line,
     lasting,
     public_statements,
+    snapshot_line,
 )
 from transforms.scratch import scratch_folder
 from transforms.stores.store import asked_together, content_sha256, versioned
@@ -94,7 +94,7 @@ class PublicDocuments:
         public = self._public_lake(list(file_lists(before)))
         if not public.tables:
             return False
-        statements = public_statements(public, self._generation(public))
+        statements = public_statements(public, self._snapshot(public))
         is_same = not is_forced and lasting(statements) == lasting(before)
         if is_same and not (is_proven and self._is_damaged(sha256)):
             return False
@@ -131,11 +131,11 @@ class PublicDocuments:
         _log.warning("%s %s: it is made again", archive.place(PUBLIC_DATABASE), what)
         return True
 
-    def _generation(self, public: PublicLake) -> str:
+    def _snapshot(self, public: PublicLake) -> str:
         blocks = self.catalog.blocks
         now = datetime.now(UTC).isoformat(" ", "seconds")
         last = max(segment.last for segment in blocks) if blocks else 0
-        return generation_line(self.catalog.generation, last, now, public)
+        return snapshot_line(self.catalog.snapshot_number, last, now, public)
 
     # --- what the lake has
 
@@ -175,7 +175,7 @@ class PublicDocuments:
         table = LakeTable(self.lake, name)
         try:
             version = table.expected()
-            if version is not None and version.snapshot.version < newest:
+            if version is not None and version.content.number < newest:
                 version = table.version()
             return self._public_table(version, columns) if version else None
         except (ConflictError, IntegrityError) as error:
@@ -190,8 +190,8 @@ class PublicDocuments:
             file = item.file
             file_columns = columns.get((name, file.name)) or self._columns(name, file)
             groups.setdefault(file_columns, []).append(file.name)
-        snapshot, state_of = version.snapshot, self._state_of(version)
-        return PublicTable(name, snapshot.version, snapshot.columns, groups, state_of)
+        content, state_of = version.content, self._state_of(version)
+        return PublicTable(name, content.number, content.columns, groups, state_of)
 
     def _state_of(self, version: Version) -> BlockRange | None:
         """The segment whose current state a table has: the newest, if its rows are the same."""

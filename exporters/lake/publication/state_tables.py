@@ -122,7 +122,7 @@ def _put_once(lake: Lake, state: StateRows, scratch: Path, table: str) -> LakeRe
         new = _new_file(state, receipt, parquet)
         if version is None:
             version = lake_table.made([*parquet.columns, *OWN_COLUMNS])
-            if version.snapshot.files:
+            if version.content.files:
                 raise LostRaceError(f"{lake.place(table)} was made by another writer")
         added = lake_table.upload(new)
     lake_table.commit(version, [added], new.columns, [item.file for item in version.parsed])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from api.core.snapshots import Reading, Snapshots
+from api.core.open_snapshots import OpenSnapshots, Reading
 from tests.api.answers_kit import Json, ask, drop_lookups, load
 from tests.api.chain_kit import ALICE, LONG_ORDER, MARKET, ORDER, RESOURCE, chain_folder
 from transforms.warehouse.warehouse_address import open_warehouse
@@ -60,7 +60,7 @@ def wanted(sound: Path) -> list[tuple[int, Json]]:
     root = sound.with_name("without")
     shutil.copytree(sound, root)
     drop_lookups(root)
-    with Snapshots.open(open_warehouse(root)) as snapshots, snapshots.reading() as reading:
+    with OpenSnapshots.open(open_warehouse(root)) as snapshots, snapshots.reading() as reading:
         assert not any(table.lookups for table in reading.snapshot.history("orders"))
         return _answers(reading)
 
@@ -84,7 +84,7 @@ def test_answers_are_the_same_and_the_log_says_what_to_do(
     bad = root / index.key
     if when == "before":
         harm(bad)
-    with Snapshots.open(open_warehouse(root)) as snapshots:
+    with OpenSnapshots.open(open_warehouse(root)) as snapshots:
         if when == "while":
             assert snapshots.lost_indexes == 0
             harm(bad)
@@ -112,7 +112,7 @@ def test_all_may_be_lost_at_once(
 ) -> None:
     root = tmp_path / "warehouse"
     shutil.copytree(sound, root)
-    with Snapshots.open(open_warehouse(root)) as snapshots, snapshots.reading() as reading:
+    with OpenSnapshots.open(open_warehouse(root)) as snapshots, snapshots.reading() as reading:
         for path in (root / "index").iterdir():
             _flip(path)
         assert _answers(reading) == wanted

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from api.core.open_snapshots import Reading
 from api.core.server_settings import Limits
-from api.core.snapshots import Reading
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import Site
 from tests.waiting import wait_until

@@ -17,7 +17,7 @@ from transforms.objects import StoredFile
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import content_sha256
-from transforms.warehouse.log.document import Document
+from transforms.warehouse.log.snapshot import Snapshot
 
 _PARTY = "c1" * 32
 _HALF = "\ud800"
@@ -118,7 +118,7 @@ def _change_captures(site: Site, statistics: str) -> None:
     """What an earlier release may have loaded."""
     warehouse = site.warehouse
 
-    def change(newest: Document) -> Document:
+    def change(newest: Snapshot) -> Snapshot:
         assert newest.captures is not None
         path = warehouse.cache / newest.captures.key
         with duckdb.connect(path) as con:

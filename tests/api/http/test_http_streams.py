@@ -164,7 +164,7 @@ def test_a_reader_that_comes_back_gets_the_state_anew(live: Live) -> None:
     with _reading(live.served, query) as lines:
         before = set(_numbers(next(lines)))
     live.load(1002)
-    # The new generation may need a moment; the stream then tells of it as a change.
+    # The new snapshot may need a moment; the stream then tells of it as a change.
     with _reading(live.served, query) as lines:
         seen = set(_numbers(next(lines)))
         while 1002 not in seen:

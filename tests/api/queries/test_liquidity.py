@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from api.core.api_errors import InvalidArgumentError
-from api.core.snapshots import Snapshots
+from api.core.open_snapshots import OpenSnapshots
 from api.queries import liquidity
 from api.queries.liquidity import (
     Place,
@@ -123,10 +123,10 @@ def test_a_stream_is_about_a_market_a_party_both_or_all(
     assert [id_ for id_, _ in _current(ProvisionFilter.of(asked))] == ids
 
 
-def test_a_generation_tells_what_changed_in_its_segments_and_nothing_else(tmp_path: Path) -> None:
+def test_a_snapshot_tells_what_changed_in_its_segments_and_nothing_else(tmp_path: Path) -> None:
     source = chain_folder(tmp_path / "source", 0, 2)
     load(source, tmp_path / "warehouse")
-    with Snapshots.open(open_warehouse(tmp_path / "warehouse")) as snapshots:
+    with OpenSnapshots.open(open_warehouse(tmp_path / "warehouse")) as snapshots:
         with snapshots.reading() as reading:
             before = reading.snapshot.known_segments
             everything = changed_provisions(reading, {})
@@ -147,7 +147,7 @@ def test_a_generation_tells_what_changed_in_its_segments_and_nothing_else(tmp_pa
 def test_a_newer_state_after_a_gap_is_sent_and_an_older_one_is_not(tmp_path: Path) -> None:
     source = chain_folder(tmp_path / "source", 0)
     load(source, tmp_path / "warehouse")
-    with Snapshots.open(open_warehouse(tmp_path / "warehouse")) as snapshots:
+    with OpenSnapshots.open(open_warehouse(tmp_path / "warehouse")) as snapshots:
         with snapshots.reading() as reading:
             before = reading.snapshot.known_segments
         chain_folder(source, 2)
@@ -174,7 +174,7 @@ def _messages(present: Present, wanted: ProvisionFilter = _ANY) -> list[list[byt
     return messages
 
 
-def test_a_reader_goes_on_in_a_newer_generation_and_misses_nothing(tmp_path: Path) -> None:
+def test_a_reader_goes_on_in_a_newer_snapshot_and_misses_nothing(tmp_path: Path) -> None:
     def load_segment(first: int, status: str, numbers: Iterable[int]) -> None:
         rows = [provision_row(f"{n:064x}", ALICE, MARKET, first + 1, status) for n in numbers]
         tables = {"liquidity_provisions": table_rows("liquidity_provisions", *rows)}
@@ -183,7 +183,7 @@ def test_a_reader_goes_on_in_a_newer_generation_and_misses_nothing(tmp_path: Pat
         load(source, tmp_path / "warehouse")
 
     load_segment(1, "PENDING", range(120))
-    with Snapshots.open(open_warehouse(tmp_path / "warehouse")) as snapshots:
+    with OpenSnapshots.open(open_warehouse(tmp_path / "warehouse")) as snapshots:
         with snapshots.reading() as reading:
             message, place = Present.of(reading, _encoded).after(BEGIN, _ANY)
         assert place is not None
@@ -201,7 +201,7 @@ def test_a_reader_goes_on_in_a_newer_generation_and_misses_nothing(tmp_path: Pat
 
 
 @pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshots]:
+def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenSnapshots]:
     """120 provisions of one block, every other one of another market."""
     root = tmp_path_factory.mktemp("many")
     rows = [
@@ -211,7 +211,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshots]:
     tables = {"liquidity_provisions": table_rows("liquidity_provisions", *rows)}
     build_segment(root / "source", last=10, tables=tables, omit=STATE_TABLES)
     load(root / "source", root / "warehouse")
-    with Snapshots.open(open_warehouse(root / "warehouse")) as snapshots:
+    with OpenSnapshots.open(open_warehouse(root / "warehouse")) as snapshots:
         yield snapshots
 
 
@@ -224,7 +224,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshots]:
     ],
 )
 def test_batches_hold_at_most_fifty(
-    many: Snapshots, wanted: ProvisionFilter, sizes: list[int]
+    many: OpenSnapshots, wanted: ProvisionFilter, sizes: list[int]
 ) -> None:
     with many.reading() as reading:
         batches = _messages(Present.of(reading, _encoded), wanted)
@@ -235,7 +235,7 @@ def test_batches_hold_at_most_fifty(
     assert liquidity.BATCH == 50
 
 
-def test_provisions_of_one_block_are_paged_by_their_id(many: Snapshots) -> None:
+def test_provisions_of_one_block_are_paged_by_their_id(many: OpenSnapshots) -> None:
     with many.reading() as reading:
         edges, info = page(reading, f"{_PATH}?partyId={ALICE}&pagination.first=100")
     ids = [edge["node"]["id"] for edge in edges]

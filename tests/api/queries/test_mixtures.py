@@ -20,7 +20,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from api.core.snapshots import Reading, Snapshots
+from api.core.open_snapshots import OpenSnapshots, Reading
 from api.queries.cursors import ID, TIME, CursorFormat
 from tests.api.answers_kit import ask, drop_lookups, load, page
 from tests.api.chain_kit import order_row, provision_row, withdrawal_row
@@ -84,7 +84,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Warehouses]:
     with ExitStack() as kept:
         readings = {}
         for form in _make(folder):
-            snapshots = kept.enter_context(Snapshots.open(open_warehouse(folder / form)))
+            snapshots = kept.enter_context(OpenSnapshots.open(open_warehouse(folder / form)))
             readings[form] = kept.enter_context(snapshots.reading())
         yield _Warehouses(history, readings)
 

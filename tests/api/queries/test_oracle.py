@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
-from api.core.snapshots import Reading, Snapshots
+from api.core.open_snapshots import OpenSnapshots, Reading
 from tests.api.answers_kit import Json, ask, drop_lookups, load, page, reading_of
 from tests.segments_kit import Table, block_time, build_segment, table_rows
 from transforms.tables.registry import known_table, known_tables
@@ -117,7 +117,7 @@ def reading(root: Path, request: pytest.FixtureRequest) -> Iterator[Reading]:
         drop_lookups(place)
     elif form == "merged":
         open_warehouse(place).compact(most_partial=1)
-    with Snapshots.open(open_warehouse(place)) as snapshots, snapshots.reading() as opened:
+    with OpenSnapshots.open(open_warehouse(place)) as snapshots, snapshots.reading() as opened:
         tables = [*opened.snapshot.history(_DATA), *opened.snapshot.states(_DATA)]
         assert {table.lookups is not None for table in tables} == {form != "tables"}
         yield opened

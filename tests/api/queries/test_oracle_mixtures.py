@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.core.snapshots import Reading, Snapshots
+from api.core.open_snapshots import OpenSnapshots, Reading
 from api.queries.oracle import prepare
 from tests.api.answers_kit import drop_lookups, load, page
 from tests.segments_kit import block_time, build_segment, table_rows
@@ -140,7 +140,7 @@ def _made(folder: Path, kept: ExitStack, *, is_odd: bool) -> _Chain:
     drop_lookups(folder / "partly without", only=1)
     readings = {}
     for form in _FORMS:
-        snapshots = kept.enter_context(Snapshots.open(open_warehouse(folder / form)))
+        snapshots = kept.enter_context(OpenSnapshots.open(open_warehouse(folder / form)))
         readings[form] = kept.enter_context(snapshots.reading())
     return _Chain(tuple(facts), readings, is_odd)
 
@@ -200,7 +200,7 @@ def test_a_page_is_the_same_from_every_form(
     assert all(answer == answers["tables"] for answer in answers.values())
 
 
-def test_what_a_generation_needs_is_found_before_it_is_asked_for(chain: _Chain) -> None:
+def test_what_a_snapshot_needs_is_found_before_it_is_asked_for(chain: _Chain) -> None:
     reading = chain.readings["loaded"]
     prepare(reading, None)
     spans = reading.snapshot.made("oracle data by time")

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from api.core.snapshots import Reading
+from api.core.open_snapshots import Reading
 from tests.api.answers_kit import Json, ask, page
 from tests.api.chain_kit import LONG_ORDER, LONG_VERSIONS, ODD_ORDER, ORDER, TIED_ORDER, small_chain
 from tests.segments_kit import block_time

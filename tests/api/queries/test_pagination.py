@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api.core.api_errors import Code, InvalidArgumentError
-from api.core.snapshots import Reading, Snapshot
+from api.core.open_snapshots import OpenSnapshot, Reading
 from api.queries.cursors import ID, NUMBER, TIME, CursorFormat
 from api.queries.pagination import (
     Listing,
@@ -29,7 +29,7 @@ from tests.cases import each_of
 from transforms.sessions import SessionPool
 from transforms.stores.folder_store import FolderStore
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.log.document import Document
+from transforms.warehouse.log.snapshot import Snapshot
 
 _CURSORS = CursorFormat(("vegaTime", TIME), ("id", ID), ("seqNum", NUMBER), extra=1)
 _KEYS = ("vega_time", "id", "n")
@@ -47,10 +47,10 @@ _SIZES = st.integers(1, 6)
 def reading(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reading]:
     """A connection over no files at all: the rows come with the query."""
     scratch = tmp_path_factory.mktemp("scratch")
-    nothing = Backing(FolderStore(scratch), scratch).catalog(Document("none"))
+    nothing = Backing(FolderStore(scratch), scratch).catalog(Snapshot("none"))
     pool = SessionPool(scratch)
     with pool.session() as session:
-        yield Reading(Snapshot(nothing, {}, (), ExitStack()), session)
+        yield Reading(OpenSnapshot(nothing, {}, (), ExitStack()), session)
     pool.close()
 
 
@@ -142,7 +142,7 @@ def test_rows_that_stay_are_visited_once_whatever_becomes_of_the_others(
     """
     kept = set(data.draw(st.lists(st.sampled_from(rows), unique=True))) if rows else set()
 
-    def generations() -> Iterator[Listing]:
+    def snapshots() -> Iterator[Listing]:
         others = [row for row in rows if row not in kept]
         for number in range(100):
             fresh = (data.draw(st.integers(0, 3)), f"a0{number:02}", 0)
@@ -151,7 +151,7 @@ def test_rows_that_stay_are_visited_once_whatever_becomes_of_the_others(
 
     cursor: str | None = None
     seen: list[Row] = []
-    for listing in generations():
+    for listing in snapshots():
         if forward:
             asked = _ask(listing, first=size, after=cursor, newest_first=newest)
         else:

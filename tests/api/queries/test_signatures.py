@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from api.core.snapshots import Reading
+from api.core.open_snapshots import Reading
 from tests.api.answers_kit import ask, page
 from tests.api.chain_kit import RESOURCE, small_chain
 from tests.cases import each_of

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from api.core.snapshots import Snapshots
+from api.core.open_snapshots import OpenSnapshots
 from tests.api.answers_kit import Json, ask, load
 from tests.segments_kit import block_time, build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
@@ -66,7 +66,7 @@ def _capture(party: str, epoch: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def snapshots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshots]:
+def snapshots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenSnapshots]:
     root = tmp_path_factory.mktemp("spam")
     parameters = [
         {"key": key, "value": value, "vega_time": block_time(height)}
@@ -88,11 +88,11 @@ def snapshots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshots]:
     captures.write_text(f"{_capture(_SEEN, _EPOCH)}\n{_capture(_EARLIER, _EPOCH - 2)}\n")
     load(root / "source", root / "warehouse")
     open_warehouse(root / "warehouse").load_captures(Source(FolderStore(root / "source")))
-    with Snapshots.open(open_warehouse(root / "warehouse")) as opened:
+    with OpenSnapshots.open(open_warehouse(root / "warehouse")) as opened:
         yield opened
 
 
-def _statistics(snapshots: Snapshots, party: str) -> Json:
+def _statistics(snapshots: OpenSnapshots, party: str) -> Json:
     with snapshots.reading() as reading:
         status, body = ask(reading, f"/api/v2/statistics/spam/{party}")
         assert ask(reading, f"/statistics/spam/{party}") == (status, body)
@@ -100,7 +100,7 @@ def _statistics(snapshots: Snapshots, party: str) -> Json:
     return body["statistics"]
 
 
-def test_a_captured_party_gets_what_was_captured(snapshots: Snapshots) -> None:
+def test_a_captured_party_gets_what_was_captured(snapshots: OpenSnapshots) -> None:
     shown = _statistics(snapshots, _SEEN)
     assert [*shown] == [
         "proposals",
@@ -130,7 +130,7 @@ def test_a_captured_party_gets_what_was_captured(snapshots: Snapshots) -> None:
 
 
 def test_a_capture_of_an_older_epoch_keeps_its_limits_and_loses_its_counts(
-    snapshots: Snapshots,
+    snapshots: OpenSnapshots,
 ) -> None:
     shown = _statistics(snapshots, _EARLIER.upper())
     assert shown["epochSeq"] == str(_EPOCH)
@@ -155,7 +155,7 @@ def test_a_capture_of_an_older_epoch_keeps_its_limits_and_loses_its_counts(
     assert (state["txPerBlock"], state["expectedDifficulty"]) == ("3", "16")
 
 
-def test_an_unseen_party_gets_the_networks_limits_and_no_counts(snapshots: Snapshots) -> None:
+def test_an_unseen_party_gets_the_networks_limits_and_no_counts(snapshots: OpenSnapshots) -> None:
     shown = _statistics(snapshots, _UNSEEN)
 
     def counters(most: str, least: str) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def test_a_parameter_that_is_no_number_counts_as_nought(tmp_path: Path) -> None:
         tmp_path / "source", last=2, tables=tables, omit={*STATE_TABLES} - {"network_parameters"}
     )
     load(tmp_path / "source", tmp_path / "warehouse")
-    with Snapshots.open(open_warehouse(tmp_path / "warehouse")) as opened:
+    with OpenSnapshots.open(open_warehouse(tmp_path / "warehouse")) as opened:
         shown = _statistics(opened, _UNSEEN)
     assert (shown["proposals"]["maxForEpoch"], shown["proposals"]["minTokensRequired"]) == (
         "0",
@@ -209,10 +209,10 @@ def test_a_parameter_that_is_no_number_counts_as_nought(tmp_path: Path) -> None:
     assert shown["delegations"]["maxForEpoch"] == "0"
 
 
-def test_new_captures_are_picked_up_without_a_new_generation(tmp_path: Path) -> None:
+def test_new_captures_are_picked_up_without_a_new_snapshot(tmp_path: Path) -> None:
     build_segment(tmp_path / "source", last=2, omit=STATE_TABLES)
     load(tmp_path / "source", tmp_path / "warehouse")
-    with Snapshots.open(open_warehouse(tmp_path / "warehouse")) as opened:
+    with OpenSnapshots.open(open_warehouse(tmp_path / "warehouse")) as opened:
         assert _statistics(opened, _SEEN)["epochSeq"] == "0"
         for epoch in (3, 4):
             captures = tmp_path / "source" / "spam" / f"kit-chain-{epoch}.ndjson"
@@ -227,7 +227,9 @@ def test_new_captures_are_picked_up_without_a_new_generation(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("party", "code"), [("", 10006), ("zz", 10000)])
-def test_a_party_that_can_be_none_is_refused(snapshots: Snapshots, party: str, code: int) -> None:
+def test_a_party_that_can_be_none_is_refused(
+    snapshots: OpenSnapshots, party: str, code: int
+) -> None:
     with snapshots.reading() as reading:
         status, body = ask(reading, f"/api/v2/statistics/spam/{party}")
     assert (status, body["code"], body["details"][0]["code"]) == (400, 3, code)

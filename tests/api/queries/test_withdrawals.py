@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from api.core.snapshots import Reading, Snapshots
+from api.core.open_snapshots import OpenSnapshots, Reading
 from api.queries.latest_rows import written_again
 from api.queries.withdrawals import LATEST, prepare
 from tests.api.answers_kit import Json, ask, drop_lookups, load, page
@@ -229,7 +229,7 @@ def test_walking_over_many_reads_what_is_near_and_misses_nothing(
     path = f"{_PATH}?pagination.newestFirst={newest}{of}{_RANGES[within]}"
     seen: list[int] = []
     at = ""
-    with Snapshots.open(open_warehouse(many)) as snapshots, snapshots.reading() as reading:
+    with OpenSnapshots.open(open_warehouse(many)) as snapshots, snapshots.reading() as reading:
         while True:
             edges, info = page(reading, f"{path}&pagination.first=700{at}")
             seen += [int(edge["node"]["id"], 16) for edge in edges]
@@ -264,7 +264,7 @@ def test_volumes_whose_rows_are_not_in_the_order_of_their_blocks_are_mixed(tmp_p
 
 def _check_mixed(root: Path) -> None:
     wanted = ["40", "35", "99", "31", "30", "25", "20", "15", "10", "05"]
-    with Snapshots.open(open_warehouse(root)) as snapshots, snapshots.reading() as reading:
+    with OpenSnapshots.open(open_warehouse(root)) as snapshots, snapshots.reading() as reading:
         for order in (wanted, wanted[::-1]):
             newest = str(order is wanted).lower()
             for asked in ("", f"&partyId={ALICE}"):
@@ -290,10 +290,10 @@ def test_the_kit_and_this_test_agree_on_time() -> None:
 
 
 def test_what_is_written_again_is_the_same_found_bit_by_bit_and_at_once(tmp_path: Path) -> None:
-    """A generation asks only for what the one before did not have."""
+    """A snapshot asks only for what the one before did not have."""
     root = tmp_path / "warehouse"
     sizes = []
-    with Snapshots.open(open_warehouse(root), prepare=prepare) as kept:
+    with OpenSnapshots.open(open_warehouse(root), prepare=prepare) as kept:
         for number, ids in enumerate((["01", "02", "03"], ["02", "04"], ["03", "02"], ["05"])):
             source = tmp_path / f"source{number}"
             rows = [withdrawal_row(id_ * 32, ALICE, 10 * number + 1) for id_ in ids]
@@ -307,11 +307,11 @@ def test_what_is_written_again_is_the_same_found_bit_by_bit_and_at_once(tmp_path
     assert sizes == [0, 1, 2, 0]
 
 
-def _same_from_scratch(kept: Snapshots, root: Path) -> int:
+def _same_from_scratch(kept: OpenSnapshots, root: Path) -> int:
     """How many withdrawals were written again, as an open server and a new one find them."""
     kept.refresh()
     with (
-        Snapshots.open(open_warehouse(root)) as fresh,
+        OpenSnapshots.open(open_warehouse(root)) as fresh,
         kept.reading() as one,
         fresh.reading() as other,
     ):

@@ -13,8 +13,8 @@ import httpx2
 import pytest
 
 from api.core.descriptors import TRADING_DATA
+from api.core.open_snapshots import Reading
 from api.core.server_settings import Access, Limits
-from api.core.snapshots import Reading
 from tests.api.rpc.kit import (
     SECONDS,
     Client,

@@ -31,7 +31,7 @@ from transforms.warehouse.warehouse_address import open_warehouse
 
 _STRATA = Path(sys.executable).with_name("strata")
 _SECONDS = 60
-_NOT_COPIED = {"strata.volumes", "strata.generation"}
+_NOT_COPIED = {"strata.volumes", "strata.snapshot"}
 _MOST_BYTES = 400 * 2**20
 _ROWS, _CELL_BYTES = 40_000, 4_000
 
@@ -114,7 +114,7 @@ def test_a_copy_has_all_names_comments_rows_and_texts_of_the_warehouse(
         assert [name for name in ours if not _same(con, name)] == []
         columns = (
             "select schema_name, table_name, column_name, data_type, comment from duckdb_columns() "
-            "where database_name = '{}' and table_name not in ('copy', 'volumes', 'generation') "
+            "where database_name = '{}' and table_name not in ('copy', 'volumes', 'snapshot') "
             "order by all"
         )
         ours_, theirs_ = (con.execute(columns.format(of)).fetchall() for of in ("copy", "current"))
@@ -169,7 +169,7 @@ def test_a_copy_of_some_blocks_has_the_rows_of_their_segments_and_the_current_st
     assert (facts["chosen"]["from_block"], facts["chosen"]["to_block"]) == (1001, 2450)
     with _beside(root, place) as con:
         assert con.execute("from copy.strata.copy").fetchall() == [
-            ("sample-chain-001", _catalog(root).generation, 1001, 2450)
+            ("sample-chain-001", _catalog(root).snapshot_number, 1001, 2450)
         ]
         history = {
             name for (name,) in con.execute("select table_name from strata.receipts").fetchall()

@@ -183,7 +183,7 @@ def test_ctrl_c_ends_a_query_and_not_the_shell(warehouse: Path, tmp_path: Path) 
         assert shell.leave() == 1
 
 
-def test_a_shell_keeps_its_generation_and_the_next_one_opens_the_newest(tmp_path: Path) -> None:
+def test_a_shell_keeps_its_snapshot_and_the_next_one_opens_the_newest(tmp_path: Path) -> None:
     source, warehouse = tmp_path / "source", tmp_path / "warehouse"
     history_segment(source, last=10)
     load_folder(warehouse, source)

@@ -231,12 +231,12 @@ NAMED: dict[str, str] = {
     "a data file": "warehouse/data/orders/*.parquet",
     "a manifest": "warehouse/manifests/*",
     "a state": "warehouse/state/*",
-    "a document": "warehouse/log/*.json",
+    "a snapshot": "warehouse/log/*.json",
 }
 DOCUMENTS = {
     *("a shard", "a shard's hashes", "a shard's page", "a page of shards", "the index"),
     *("the chain's page", "the newest", "the hashes", "the revisions", "the chains"),
-    *("a log of the lake", "a manifest", "a document"),
+    *("a log of the lake", "a manifest", "a snapshot"),
 }
 STRANGERS = (
     f"orders/{KIT_CHAIN}-orders-20011-20020.zip",

@@ -27,7 +27,7 @@ from transforms.verifying.counts import Kind
 from transforms.verifying.findings import Finding, Problem
 from transforms.verifying.proofs import Proofs
 from transforms.verifying.verification import Verification
-from transforms.warehouse.log.document import Document
+from transforms.warehouse.log.snapshot import Snapshot
 
 ZIPS = 3 * 15 + 15  # of three segments, and bundles over the first two
 FLIPS = 4
@@ -273,18 +273,18 @@ def _archived(path: str) -> Callable[[Place], Path]:
     return lambda place: place.chain / path
 
 
-def _named(choose: Callable[[Document], StoredFile | None]) -> Callable[[Place], Path]:
+def _named(choose: Callable[[Snapshot], StoredFile | None]) -> Callable[[Place], Path]:
     def path(place: Place) -> Path:
-        document = place.site.warehouse.document()
-        assert document is not None
-        file = choose(document)
+        snapshot = place.site.warehouse.snapshot()
+        assert snapshot is not None
+        file = choose(snapshot)
         assert file is not None
         return place.warehouse / file.key
 
     return path
 
 
-def _newest_document(place: Place) -> Path:
+def _newest_snapshot(place: Place) -> Path:
     return sorted((place.warehouse / "log").glob("*.json"))[-1]
 
 
@@ -305,13 +305,13 @@ FILES: dict[str, Callable[[Place], Path]] = {
     "the copy of the revisions": _archived("revisions.copy.json"),
     "the list of chains": lambda place: place.archive / "chains.json",
     "the page of chains": lambda place: place.archive / "index.html",
-    "a manifest": _named(lambda document: document.history()[0].file),
-    "a data file": _named(lambda document: document.history()[0].data["blocks"]),
-    "an index file": _named(lambda document: document.history()[0].index),
-    "a state": _named(lambda document: document.states()[0].file),
-    "the captures": _named(lambda document: document.captures),
-    "a refused file": _named(lambda document: document.quarantine[0].copy),
-    "the newest document": _newest_document,
+    "a manifest": _named(lambda snapshot: snapshot.history()[0].file),
+    "a data file": _named(lambda snapshot: snapshot.history()[0].data["blocks"]),
+    "an index file": _named(lambda snapshot: snapshot.history()[0].index),
+    "a state": _named(lambda snapshot: snapshot.states()[0].file),
+    "the captures": _named(lambda snapshot: snapshot.captures),
+    "a refused file": _named(lambda snapshot: snapshot.quarantine[0].copy),
+    "the newest snapshot": _newest_snapshot,
 }
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "gone": Path.unlink,
@@ -337,7 +337,7 @@ EMPTIED = (
 )
 OF_THE_WAREHOUSE = (
     *("a manifest", "a data file", "an index file", "a state", "the captures", "a refused file"),
-    "the newest document",
+    "the newest snapshot",
 )
 FOLLOWERS = {
     ("a ZIP", "gone"): ("a bundle",),
@@ -357,7 +357,7 @@ def _damaged(damage: str, *, in_warehouse: bool) -> list[str]:
         for file in FILES
         if (file in OF_THE_WAREHOUSE) == in_warehouse
         and (damage != "empty" or file in EMPTIED)
-        and (file, damage) != ("the newest document", "gone")
+        and (file, damage) != ("the newest snapshot", "gone")
     ]
 
 
@@ -387,7 +387,7 @@ def test_damage_is_found_and_the_remedy_that_is_named_mends_it(place: Place, dam
 
 
 def test_a_lost_document_is_made_again_from_the_volumes(place: Place) -> None:
-    _newest_document(place).unlink()
+    _newest_snapshot(place).unlink()
     assert "--take-volumes" in place.verify()[1]["findings"][0]["remedy"]
     place.run("repair", "--take-volumes")
     assert place.verify()[0] == 0
@@ -508,10 +508,10 @@ def test_a_full_scratch_disk_is_an_error_of_the_machine_and_no_finding(
 def test_any_bit_that_flips_is_found(place: Place) -> None:
     """One in the warehouse and one in the archive at a time: neither hides the other."""
     chance = random.Random(0)
-    document = place.site.warehouse.document()
-    assert document is not None
-    loaded = [place.warehouse / key for key in document.named_keys()]
-    loaded += [_newest_document(place), place.warehouse / "seen.json"]
+    snapshot = place.site.warehouse.snapshot()
+    assert snapshot is not None
+    loaded = [place.warehouse / key for key in snapshot.named_keys()]
+    loaded += [_newest_snapshot(place), place.warehouse / "seen.json"]
     archived = [
         path for path in place.archive.rglob("*") if path.is_file() and ".strata" not in str(path)
     ]

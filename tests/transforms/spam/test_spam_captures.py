@@ -172,7 +172,7 @@ class _Source:
         return self.warehouse.load_captures(Source(FolderStore(self.folder.parent)))
 
     def file(self) -> Path | None:
-        return captures_path(self.warehouse.backing, self.warehouse.document())
+        return captures_path(self.warehouse.backing, self.warehouse.snapshot())
 
     def captures(self) -> dict[str, tuple[int, int]]:
         """Party to epoch and height."""
@@ -315,11 +315,11 @@ def test_a_damaged_archive_gives_what_can_be_unpacked(source: _Source) -> None:
 
 
 def test_a_source_without_captures_leaves_no_trace(source: _Source) -> None:
-    before = source.warehouse.document()
+    before = source.warehouse.snapshot()
     assert source.load() == CaptureReport()
     assert source.file() is None
     assert source.warehouse.refused_captures() == []
-    assert source.warehouse.document() == before
+    assert source.warehouse.snapshot() == before
 
 
 _KILLED = """

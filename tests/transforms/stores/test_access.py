@@ -112,7 +112,7 @@ def test_a_session_token_that_was_replaced_meanwhile_is_asked_for_anew(
     monkeypatch.setattr(server.door, "on_request", heard)
     for _ in range(2):
         with pytest.raises((ConfigError, OSError)):
-            DeltaLog(store, KEY, "orders").snapshot()
+            DeltaLog(store, KEY, "orders").newest()
     assert all(token.startswith("token-") for token in tokens)
     assert len(set(tokens)) > 1, tokens
 

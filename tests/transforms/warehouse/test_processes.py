@@ -152,9 +152,9 @@ def _assert_whole(warehouse: Warehouse, segments: list[Path]) -> None:
 
 
 def _named_files(root: Path) -> set[str]:
-    """The folder and the blocks of each file that the newest generation names."""
-    document = open_warehouse(root).document()
-    return {key.partition(".")[0] for key in document.named_keys()} if document else set()
+    """The folder and the blocks of each file that the newest snapshot names."""
+    snapshot = open_warehouse(root).snapshot()
+    return {key.partition(".")[0] for key in snapshot.named_keys()} if snapshot else set()
 
 
 # --- side by side --------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ def test_a_load_keeps_what_another_one_loaded_of_its_batch(tmp_path: Path) -> No
 
 
 def test_a_reader_sees_a_catalog_at_every_moment(tmp_path: Path) -> None:
-    """The pointer is swapped, never removed: whoever opens it finds one generation or the next."""
+    """The pointer is swapped, never removed: whoever opens it finds one snapshot or the next."""
     _segments(tmp_path / "s", 1)
     load_folder(tmp_path / "w", tmp_path / "s")
     _segments(tmp_path / "s", 3, 5, 7)

@@ -69,7 +69,7 @@ def test_no_two_files_have_the_same_bytes(tmp_path: Path) -> None:
 
 
 def _follow(folder: Path, rival: Warehouse, numbers: Iterable[int]) -> None:
-    """Load one segment after the other: each volume is built upon a later generation."""
+    """Load one segment after the other: each volume is built upon a later snapshot."""
     for number in numbers:
         name = history_segment(folder, first=2 * number + 1, last=2 * number + 2).name
         _load(rival, Source(FolderStore(folder)), [name], MemorySink())
@@ -80,9 +80,9 @@ def test_volumes_of_a_rival_do_not_make_a_known_log_an_older_one(tmp_path: Path)
     ours = open_warehouse(tmp_path / "warehouse", tmp_path / "ours")
     _follow(tmp_path / "in", rival, [0])
     with ours.one_look():
-        before = ours.loaded_catalog().document.generation
+        before = ours.loaded_catalog().snapshot.number
         _follow(tmp_path / "in", rival, [1, 2])
-        assert ours.loaded_catalog().document.generation == before
+        assert ours.loaded_catalog().snapshot.number == before
         assert ours.sweep() == []
         assert ours.compact().merged == []
 

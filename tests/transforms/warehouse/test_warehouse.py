@@ -46,10 +46,10 @@ def _survey(warehouse: Warehouse, folder: Path) -> Survey:
     return warehouse.survey(Source(FolderStore(folder)))
 
 
-def _generation(warehouse: Warehouse) -> int:
+def _snapshot(warehouse: Warehouse) -> int:
     catalog = warehouse.catalog()
     assert catalog is not None
-    return catalog.generation
+    return catalog.snapshot_number
 
 
 def _files(warehouse: Warehouse) -> set[str]:
@@ -368,7 +368,7 @@ def test_the_remedy_that_is_named_works(tmp_path: Path, kind: str) -> None:
 # --- sweep and move ------------------------------------------------------------------------------
 
 
-def test_a_sweep_waits_for_the_readers_of_older_generations(tmp_path: Path) -> None:
+def test_a_sweep_waits_for_the_readers_of_older_snapshots(tmp_path: Path) -> None:
     """The grace period counts from the day a file is no longer named, however old it is."""
     folder, warehouse = tmp_path / "s", open_warehouse(tmp_path / "w")
     state_segment(folder, last=2)
@@ -386,7 +386,7 @@ def test_a_sweep_waits_for_the_readers_of_older_generations(tmp_path: Path) -> N
     assert query(warehouse, "select count(*) from blocks") == [(4,)]
 
 
-def test_a_file_that_no_generation_ever_named_is_swept_after_the_grace(small: Warehouse) -> None:
+def test_a_file_that_no_snapshot_ever_named_is_swept_after_the_grace(small: Warehouse) -> None:
     orphan = "index/000000001-000000002.orphan.duckdb"
     (small.cache / orphan).write_bytes(b"left by a process that was killed")
     assert small.sweep() == []
@@ -412,10 +412,10 @@ def test_the_views_of_a_moved_warehouse_are_written_anew_when_it_is_queried(
     shutil.move(tmp_path / "w", moved.cache)
     for _ in range(2):
         assert query(moved, "select count(*) from blocks") == [(4,)]
-        assert query(moved, "select distinct warehouse from strata.generation") == [
+        assert query(moved, "select distinct warehouse from strata.snapshot") == [
             (str(moved.cache),)
         ]
-        assert _generation(moved) == 2
+        assert _snapshot(moved) == 2
     assert len(load_folder(moved.cache, template / "s").receipts) == 0
     assert all(exact_tables(moved, template / "s" / "kit-chain-1-3-4.zip").values())
 
@@ -432,4 +432,4 @@ def test_a_warehouse_is_the_same_by_every_way_to_it(
         Path(way.format(folder=template.name)),
     ):
         assert query(open_warehouse(root), "select count(*) from blocks") == [(4,)]
-        assert _generation(open_warehouse(root)) == 2
+        assert _snapshot(open_warehouse(root)) == 2

@@ -27,7 +27,7 @@ NOT_THERE = "the log names it, and it is not there"
 
 
 def file_findings(backing: Backing, file: StoredFile, remedy: Remedy) -> Iterator[Finding]:
-    """Hash a file that a document names; of a bucket's, also the copy in this machine's cache.
+    """Hash a file that a snapshot names; of a bucket's, also the copy in this machine's cache.
 
     Where the cache has no copy of a volume, the file is downloaded into it, which hashes it.
     """

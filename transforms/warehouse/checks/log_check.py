@@ -21,9 +21,9 @@ from transforms.verifying.findings import (
 )
 from transforms.verifying.verification import Verification
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.log.document import Document
-from transforms.warehouse.log.log import LOG, document_key, is_document_key
-from transforms.warehouse.log.newest_generation import NewestGeneration
+from transforms.warehouse.log.log import LOG, is_snapshot_key, snapshot_key
+from transforms.warehouse.log.newest_snapshot import NewestSnapshot
+from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.merge.sweep import (
     ORPHAN_SECONDS,
     Coverage,
@@ -43,7 +43,7 @@ VIEWS_MADE_AGAIN = Remedy(('strata sql "select 1"',), f"it makes the file anew; 
 def read_log(backing: Backing) -> LogState:
     """What is there of the log; a place that is not there has none.
 
-    Raises `ConfigError` for a document of a newer release.
+    Raises `ConfigError` for a snapshot of a newer release.
     """
     try:
         backing.log.numbers()
@@ -55,7 +55,7 @@ def read_log(backing: Backing) -> LogState:
 def log_findings(
     backing: Backing, state: LogState, verification: Verification
 ) -> Iterator[Finding]:
-    """Whether there is a log, whether its newest documents are sound, and go with what is known."""
+    """Whether there is a log, whether its newest snapshots are sound, and go with what is known."""
     place = backing.store.describe("log")
     if not state.numbers and state.last_seen is None:
         yield _nothing(backing)
@@ -65,12 +65,12 @@ def log_findings(
         verification.counts.read(Kind.DOCUMENTS)
     for number, problem in state.damaged:
         yield Finding(
-            Problem.DAMAGED, backing.store.describe(document_key(number)), problem, REPAIR
+            Problem.DAMAGED, backing.store.describe(snapshot_key(number)), problem, REPAIR
         )
     if conflict := state.conflict(backing.store.describe()):
         yield Finding(Problem.DAMAGED, place, conflict, CHOOSE)
     elif state.gap:
-        what = f"the documents from number {state.gap} to {state.top - 1} are missing"
+        what = f"the snapshots from number {state.gap} to {state.top - 1} are missing"
         yield Finding(Problem.MISSING, place, what, REPAIR)
     elif not state.damaged:
         yield from _older(backing, state)
@@ -95,8 +95,8 @@ def _older(backing: Backing, state: LogState) -> Iterator[Finding]:
 
 
 def _seen(backing: Backing) -> Iterator[Finding]:
-    memory = NewestGeneration(backing.cache)
-    if memory.path.exists() and memory.document() is None:
+    memory = NewestSnapshot(backing.cache)
+    if memory.path.exists() and memory.snapshot() is None:
         what = "what this machine remembers of the log is damaged"
         yield Finding(Problem.DAMAGED, str(memory.path), what, MADE_AGAIN)
 
@@ -104,7 +104,7 @@ def _seen(backing: Backing) -> Iterator[Finding]:
 def view_findings(backing: Backing) -> Iterator[Finding]:
     """What is wrong with the file that an analyst opens, if there is one.
 
-    That it shows an older generation is not: the next command makes it new.
+    That it shows an older snapshot is not: the next command makes it new.
     """
     path = CatalogFile.of(backing).path()
     if not path.exists():
@@ -118,21 +118,21 @@ def view_findings(backing: Backing) -> Iterator[Finding]:
         )
 
 
-def orphan_findings(backing: Backing, document: Document) -> Iterator[Finding]:
+def orphan_findings(backing: Backing, snapshot: Snapshot) -> Iterator[Finding]:
     """Files in the warehouse's folders that have no business there.
 
     What a killed load left is none at first: a sweep removes it after a week.
     """
     store, now = backing.store, backing.store.now()
-    dropped = {file.key for file in document.dropped}
-    keys = document.named_keys()
+    dropped = {file.key for file in snapshot.dropped}
+    keys = snapshot.named_keys()
     listing = folder_listing(store)
-    coverage = Coverage(backing.catalog(document))
-    unknown = {info.key for info in lacking(listing["manifests"], keys, document.history())}
+    coverage = Coverage(backing.catalog(snapshot))
+    unknown = {info.key for info in lacking(listing["manifests"], keys, snapshot.history())}
     for info in listing[LOG]:
-        if not is_document_key(info.key):
-            yield _orphan(backing, info, "it is no document of the log")
-    for info in unnamed(listing, document):
+        if not is_snapshot_key(info.key):
+            yield _orphan(backing, info, "it is no snapshot of the log")
+    for info in unnamed(listing, snapshot):
         age = now - info.modified
         if info.key in dropped or info.key.removesuffix(".wal") in keys:  # found with its file
             continue
@@ -140,7 +140,7 @@ def orphan_findings(backing: Backing, document: Document) -> Iterator[Finding]:
             yield _orphan(backing, info, "no file of a warehouse has such a name")
         elif info.key in unknown:
             if age > _DAY_SECONDS:  # a load may be about to name it
-                what = "no document names it, and it has blocks that the log lacks"
+                what = "no snapshot names it, and it has blocks that the log lacks"
                 yield Finding(Problem.ORPHAN, store.describe(info.key), what, REPAIR)
         elif age > ORPHAN_SECONDS + _DAY_SECONDS:
             yield _old_orphan(backing, info, is_removable=coverage.is_removable(info.key))
@@ -150,9 +150,9 @@ def _old_orphan(backing: Backing, info: ObjectInfo, *, is_removable: bool) -> Fi
     """What a killed load left; a sweep keeps it as long as no volume has the same blocks."""
     place = backing.store.describe(info.key)
     if is_removable:
-        what = "no document names it, and no load has removed it"
+        what = "no snapshot names it, and no load has removed it"
         return Finding(Problem.ORPHAN, place, what, Remedy(("strata compact",)))
-    what = "no document names it, and no volume has all of its blocks"
+    what = "no snapshot names it, and no volume has all of its blocks"
     note = "where the source no longer has these blocks, move it away"
     return Finding(Problem.ORPHAN, place, what, Remedy(("strata load", "strata compact"), note))
 

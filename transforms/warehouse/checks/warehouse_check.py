@@ -42,8 +42,8 @@ from transforms.warehouse.checks.run_check import RunCheck
 from transforms.warehouse.checks.volume_check import VolumeCheck, volume_check
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.lost_files import MISSING, absent_files
-from transforms.warehouse.log.document import Document
 from transforms.warehouse.log.losses import LostRowsError
+from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.holding import Holding
 from transforms.warehouse.manifests.manifest import manifest_receipts
 from transforms.warehouse.manifests.receipts import Receipt
@@ -68,23 +68,23 @@ class WarehouseCheck:
     def findings(self) -> Iterator[Finding]:
         """Yield what is wrong; nothing, if all is well. Errors of the machine pass through."""
         state = read_log(self._backing)
-        document = state.newest()
+        snapshot = state.newest()
         yield from log_findings(self._backing, state, self._verification)
-        if document is None:
+        if snapshot is None:
             return
-        self.holding.chain_id = document.chain_id
-        if document.losses:
+        self.holding.chain_id = snapshot.chain_id
+        if snapshot.losses:
             place = self._backing.store.describe()
-            lost = LostRowsError(place, document.losses)
+            lost = LostRowsError(place, snapshot.losses)
             yield Finding(Problem.MISSING, place, f"it {lost.what}", lost.remedy)
-        for volume in document.history():
+        for volume in snapshot.history():
             if self._verification.scope.reaches(volume.blocks):
                 yield from self._manifest(volume)
-        yield from self._other_files(document)
+        yield from self._other_files(snapshot)
         if self._verification.scope.is_whole:
             yield from view_findings(self._backing)
-            yield from orphan_findings(self._backing, document)
-        yield from self._volumes(document)
+            yield from orphan_findings(self._backing, snapshot)
+        yield from self._volumes(snapshot)
 
     def _manifest(self, volume: Volume) -> Iterator[Finding]:
         """Hash the manifest of a run of segments, and believe it only then."""
@@ -104,17 +104,17 @@ class WarehouseCheck:
         self.holding.unread.append(volume.blocks)
         yield from findings
 
-    def _other_files(self, document: Document) -> Iterator[Finding]:
+    def _other_files(self, snapshot: Snapshot) -> Iterator[Finding]:
         if not self._verification.scope.is_whole:
             return
-        for refused in document.quarantine:
+        for refused in snapshot.quarantine:
             if refused.copy:
                 yield from self._file(refused.copy, REPAIR)
-        if document.captures:
-            findings = list(self._file(document.captures, REPAIR_AND_LOAD_CAPTURES))
-            if log := log_beside(self._backing.files.path(document.captures)):
+        if snapshot.captures:
+            findings = list(self._file(snapshot.captures, REPAIR_AND_LOAD_CAPTURES))
+            if log := log_beside(self._backing.files.path(snapshot.captures)):
                 findings.append(Finding(Problem.DAMAGED, str(log), FOREIGN_LOG, REPAIR))
-            yield from findings or self._captures(document.captures)
+            yield from findings or self._captures(snapshot.captures)
 
     def _file(self, file: StoredFile, remedy: Remedy) -> Iterator[Finding]:
         """A small file, which is read whatever is chosen otherwise."""
@@ -133,9 +133,9 @@ class WarehouseCheck:
         for problem in (*check.problems, *problems):
             yield Finding(Problem.DAMAGED, place, problem, move_away(place))
 
-    def _volumes(self, document: Document) -> Iterator[Finding]:
+    def _volumes(self, snapshot: Snapshot) -> Iterator[Finding]:
         verification = self._verification
-        volumes = [item for item in document.volumes if verification.scope.reaches(item.blocks)]
+        volumes = [item for item in snapshot.volumes if verification.scope.reaches(item.blocks)]
         chosen = verification.sampled(volumes)
         for volume in volumes:
             self._expect(volume, is_chosen=volume.key in chosen)

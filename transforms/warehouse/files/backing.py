@@ -10,8 +10,8 @@ from transforms.memory import MEMORY_MB, memory_text, rendering_text
 from transforms.stores.store import Store
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.files.local_files import LocalFiles
-from transforms.warehouse.log.document import Document
 from transforms.warehouse.log.log import Log
+from transforms.warehouse.log.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Backing:
 
     @cached_property
     def log(self) -> Log:
-        """The documents."""
+        """The snapshots."""
         return Log(self.store, self.cache)
 
     @cached_property
@@ -54,20 +54,20 @@ class Backing:
         """Where unfinished files lie."""
         return self.cache / "scratch"
 
-    def catalog(self, document: Document) -> Catalog:
-        """A generation for its readers; the same one again inside of a block of `Log.one_look`."""
+    def catalog(self, snapshot: Snapshot) -> Catalog:
+        """A snapshot for its readers; the same one again inside of a block of `Log.one_look`."""
         if not self.log.look:
-            return Catalog(document, self.store, self.files)
+            return Catalog(snapshot, self.store, self.files)
         look = self.log.look
         before = self._looks[0] if self._looks and self._looks[0][0] == look else None
-        if before is not None and before[1] is document:
+        if before is not None and before[1] is snapshot:
             return before[2]
         seen = before[2].seen if before else frozenset[str]()
-        catalog = Catalog(document, self.store, self.files, seen)
-        self._looks[:] = [(look, document, catalog)]
+        catalog = Catalog(snapshot, self.store, self.files, seen)
+        self._looks[:] = [(look, snapshot, catalog)]
         return catalog
 
     @cached_property
-    def _looks(self) -> list[tuple[int, Document, Catalog]]:
-        """The catalog that was asked for last, if any, with its document and the look's number."""
+    def _looks(self) -> list[tuple[int, Snapshot, Catalog]]:
+        """The catalog that was asked for last, if any, with its snapshot and the look's number."""
         return []

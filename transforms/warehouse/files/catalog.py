@@ -1,4 +1,4 @@
-"""The catalog: one generation of the warehouse as its readers see it."""
+"""The catalog: one snapshot of the warehouse as its readers see it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from transforms.stores.store import Store
 from transforms.tables.registry import fold_case
 from transforms.warehouse.files.local_files import LocalFiles
 from transforms.warehouse.files.lost_files import absent_files
-from transforms.warehouse.log.document import Document
+from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.manifest import (
     SegmentFiles,
     SegmentIds,
@@ -32,38 +32,38 @@ from transforms.warehouse.manifests.shapes import Extent, QueryTables, Volume
 
 @dataclass(frozen=True)
 class Catalog:
-    """One generation: the volumes it names and the segments they hold, ascending by block.
+    """One snapshot: the volumes it names and the segments they hold, ascending by block.
 
     `present` are the keys of files that need not be looked for: this look at the store saw them.
     """
 
-    document: Document
+    snapshot: Snapshot
     store: Store
     files: LocalFiles
     present: frozenset[str] = frozenset()
 
     @property
-    def generation(self) -> int:
+    def snapshot_number(self) -> int:
         """Its number."""
-        return self.document.generation
+        return self.snapshot.number
 
     @property
     def chain_id(self) -> str:
         """The chain that the warehouse holds; empty where nothing is loaded."""
-        return self.document.chain_id
+        return self.snapshot.chain_id
 
     @property
     def volumes(self) -> tuple[Volume, ...]:
         """All volumes, by kind, ascending by block."""
-        return self.document.volumes
+        return self.snapshot.volumes
 
     def history(self) -> list[Volume]:
         """The volumes of history, ascending by block."""
-        return self.document.history()
+        return self.snapshot.history()
 
     def states(self) -> list[Volume]:
         """The volumes of current-state tables, ascending by block: one per schema version."""
-        return self.document.states()
+        return self.snapshot.states()
 
     @cached_property
     def segments(self) -> Mapping[BlockRange, LoadedSegment]:
@@ -80,7 +80,7 @@ class Catalog:
         """What is loaded and intact, for judging a source by its listing."""
         sizes: dict[str, int] = {}
         for files in self.intact()._files():
-            if self.lost or self.document.losses:
+            if self.lost or self.snapshot.losses:
                 selectors = (self._is_intact(blocks) for blocks in files.blocks)
                 sizes.update(compress(zip(files.keys, files.sizes, strict=True), selectors))
             else:
@@ -99,7 +99,7 @@ class Catalog:
         """Whether no volume with any of these blocks, or with the state after them, is lost."""
         return not (
             any(volume.blocks.overlaps(blocks) for volume in self.lost)
-            or any(loss.touches(blocks) for loss in self.document.losses)
+            or any(loss.touches(blocks) for loss in self.snapshot.losses)
         )
 
     def ids(self) -> Iterator[SegmentIds]:
@@ -151,7 +151,7 @@ class Catalog:
 
     @cached_property
     def _history(self) -> list[Volume]:
-        return self.document.history()
+        return self.snapshot.history()
 
     def volume_of(self, blocks: BlockRange) -> Volume:
         """The volume with a segment's history. Raises `RangeError` where none has it."""
@@ -205,14 +205,14 @@ class Catalog:
         return self.present.union(file.key for volume in there for file in volume.row_files)
 
     def intact(self) -> Catalog:
-        """The generation without the volumes that are lost."""
+        """The snapshot without the volumes that are lost."""
         if not self.lost:
             return self
         there = [volume for volume in self.volumes if volume not in self.lost]
         return self.of_volumes(there)
 
     def over(self, extent: Extent) -> Catalog:
-        """The generation with no volumes of history but those that can hold rows of an extent.
+        """The snapshot with no volumes of history but those that can hold rows of an extent.
 
         Raises `RangeError` where none can.
         """
@@ -223,21 +223,21 @@ class Catalog:
         return self.of_volumes([*volumes, *self.states()])
 
     def of_tables(self, tables: QueryTables) -> Catalog:
-        """The generation with no files of rows but those of these tables.
+        """The snapshot with no files of rows but those of these tables.
 
-        The whole generation where one of them is none of its tables.
+        The whole snapshot where one of them is none of its tables.
         """
         volumes = [volume.of_tables(tables) for volume in self.volumes]
         known = {fold_case(table) for volume in volumes for table in volume.shapes}
         if tables.names - known - tables.own:
             return self
         catalog = self.of_volumes(v for v in volumes if v.kind == "history" or v.shapes)
-        return replace(catalog, document=replace(catalog.document, captures=None))
+        return replace(catalog, snapshot=replace(catalog.snapshot, captures=None))
 
     def of_volumes(self, volumes: Iterable[Volume]) -> Catalog:
-        """The generation with these of its volumes only."""
-        document = self.document.with_volumes(list(volumes))
-        return Catalog(document, self.store, self.files, self.seen)
+        """The snapshot with these of its volumes only."""
+        snapshot = self.snapshot.with_volumes(list(volumes))
+        return Catalog(snapshot, self.store, self.files, self.seen)
 
 
 def _last_block(item: LoadedSegment | Volume) -> int:

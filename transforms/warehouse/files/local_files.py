@@ -55,7 +55,7 @@ class LocalFiles:
         self._store = store
         self._cache = cache
         self._most_bytes = most_bytes
-        # Of thousands of files, again for each generation.
+        # Of thousands of files, again for each snapshot.
         self._own_path = lru_cache(maxsize=16_384)(store.path)
         self._copies = store.path(_FOLDERS[0]) is None
         self._leases = Leases(cache / "leases")

@@ -1,4 +1,4 @@
-"""Files that a generation of the warehouse names and that are missing or damaged."""
+"""Files that a snapshot of the warehouse names and that are missing or damaged."""
 
 from __future__ import annotations
 

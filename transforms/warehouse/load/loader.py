@@ -28,7 +28,7 @@ from transforms.warehouse.load.table_load import PartSink
 from transforms.warehouse.load.volume_storage import store_file, store_history, store_state
 from transforms.warehouse.load.volumes import loaded_segment, write_history, write_state
 from transforms.warehouse.log.addition import Addition
-from transforms.warehouse.log.document import Document
+from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.manifest_rows import Origin
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.manifests.shapes import Volume
@@ -218,16 +218,16 @@ class Loader:
     def _commit(self, addition: Addition, group: Sequence[PreparedSegment]) -> Catalog:
         keys = [segment.file.info.key for segment in group]
 
-        def change(newest: Document) -> Document | None:
+        def change(newest: Snapshot) -> Snapshot | None:
             grown = addition.applied(newest, self._backing.catalog(newest).lost)
             # Others loaded these segments: what was refused meanwhile is still to be kept.
             return grown.quarantined(self._refused, keys) if grown else self._with_refused(newest)
 
-        document = self._backing.log.commit(change)
+        snapshot = self._backing.log.commit(change)
         self._refused.clear()
-        return self._backing.catalog(document)
+        return self._backing.catalog(snapshot)
 
-    def _with_refused(self, newest: Document) -> Document | None:
+    def _with_refused(self, newest: Snapshot) -> Snapshot | None:
         return newest.quarantined(self._refused, ()) if self._refused else None
 
     def _refuse(
@@ -254,7 +254,7 @@ def _due_states(newest: Catalog, group: Sequence[PreparedSegment]) -> Iterator[P
 
 
 def _origin(newest: Catalog) -> Origin:
-    return Origin(newest.document.warehouse, newest.generation)
+    return Origin(newest.snapshot.warehouse, newest.snapshot_number)
 
 
 @dataclass(slots=True)

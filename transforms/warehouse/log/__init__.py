@@ -1,1 +1,1 @@
-"""The log of the warehouse: numbered documents, what they name, and what they have lost."""
+"""The log of the warehouse: numbered snapshots, what they name, and what they have lost."""

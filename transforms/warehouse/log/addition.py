@@ -1,4 +1,4 @@
-"""What a load adds to the warehouse, applied to whichever generation is the newest by then."""
+"""What a load adds to the warehouse, applied to whichever snapshot is the newest by then."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from transforms.errors import ConfigError
-from transforms.warehouse.log.document import Document
+from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.shapes import Volume
 
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """A volume of history, if any, with the states that were due, to be added to a generation."""
+    """A volume of history, if any, with the states that were due, to be added to a snapshot."""
 
     chain_id: str
     volume: Volume | None
     states: tuple[Volume, ...]
 
-    def applied(self, newest: Document, lost: Collection[Volume]) -> Document | None:
-        """The generation with them and without lost volumes; None where nothing of it is new.
+    def applied(self, newest: Snapshot, lost: Collection[Volume]) -> Snapshot | None:
+        """The snapshot with them and without lost volumes; None where nothing of it is new.
 
         Raises `ConfigError` where the warehouse holds another chain by now.
         """

@@ -37,7 +37,7 @@ def data_key(table: str, blocks: BlockRange, sha256: str) -> str:
 def data_files(
     blocks: BlockRange, rows: Mapping[str, Sequence[str | int]]
 ) -> dict[str, StoredFile]:
-    """Data files by table, from the hashes and sizes that a document or a manifest lists."""
+    """Data files by table, from the hashes and sizes that a snapshot or a manifest lists."""
     return {
         table: StoredFile(data_key(table, blocks, str(sha256)), int(size), str(sha256))
         for table, (sha256, size) in rows.items()

@@ -57,10 +57,10 @@ RECEIPTS = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Which warehouse files were made for, and upon which generation of it."""
+    """Which warehouse files were made for, and upon which snapshot of it."""
 
     warehouse: str
-    generation: int
+    snapshot: int
 
 
 def write_records(
@@ -82,16 +82,16 @@ def write_records(
         con.unregister("records")
     con.execute(
         f"create table {schema}.origin as select {quote_text(origin.warehouse)} as warehouse, "
-        f"{origin.generation}::bigint as generation"
+        f"{origin.snapshot}::bigint as snapshot"
     )
 
 
 def read_origin(con: Connection) -> Origin:
     """Where a file in use comes from."""
-    ((warehouse, generation),) = con.execute(
-        "select warehouse, generation from strata.origin"
+    ((warehouse, snapshot),) = con.execute(
+        "select warehouse, snapshot from strata.origin"
     ).fetchall()
-    return Origin(warehouse, generation)
+    return Origin(warehouse, snapshot)
 
 
 def read_times(con: Connection, blocks: str) -> Times | None:

@@ -1,4 +1,4 @@
-"""What a document lists of a volume: its files, its blocks, the shapes of its tables."""
+"""What a snapshot lists of a volume: its files, its blocks, the shapes of its tables."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class QueryTables:
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """One volume as a document lists it: a run of segments, or the current state after one.
+    """One volume as a snapshot lists it: a run of segments, or the current state after one.
 
     `kind` is `history` or `state`; `blocks` are those of its segments; `version` is the newest
     schema version inside. `file` is the manifest of history, and the DuckDB file of a state.

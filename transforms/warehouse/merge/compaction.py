@@ -1,7 +1,7 @@
 """Compaction: neighbouring runs of segments become one, so that few files answer a query.
 
 Which do is planned in `merge_plan`. The merged data files are proven against the receipts before
-the log names them; the old ones stay for the grace period, for readers of older generations.
+the log names them; the old ones stay for the grace period, for readers of older snapshots.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from transforms.warehouse.load.load_settings import LoadSettings
 from transforms.warehouse.load.rendering import rendering_problem, table_digests
 from transforms.warehouse.load.volume_storage import store_history
 from transforms.warehouse.load.volumes import finish_run
-from transforms.warehouse.log.document import Document
 from transforms.warehouse.log.log import Log
+from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.data_files import rows_sql, write_sql
 from transforms.warehouse.manifests.manifest_rows import Origin
 from transforms.warehouse.manifests.receipts import Receipt
@@ -47,13 +47,13 @@ def merge(
     volume does not render to the bytes of its receipts; the old volumes then stay as they are.
     """
     report = CompactionReport()
-    while document := backing.log.newest():
-        runs = [*plan_merges(backing.catalog(document).intact().history(), most_partial)]
+    while snapshot := backing.log.newest():
+        runs = [*plan_merges(backing.catalog(snapshot).intact().history(), most_partial)]
         if not runs:
             break
         for volumes in runs:
             with scratch_folder(backing.scratch) as scratch:
-                merged = _merge(backing, scratch, volumes, document, settings)
+                merged = _merge(backing, scratch, volumes, snapshot, settings)
             old = {volume.key for volume in volumes}
             if not _replace(backing.log, old, merged):
                 return report  # another process compacts too: it goes on
@@ -64,7 +64,7 @@ def merge(
 def _replace(log: Log, old: set[str], merged: Volume) -> bool:
     """Name the merged volume instead of the old ones, if all of them are still named."""
 
-    def change(newest: Document) -> Document | None:
+    def change(newest: Snapshot) -> Snapshot | None:
         rest = [volume for volume in newest.volumes if volume.key not in old]
         if len(rest) + len(old) != len(newest.volumes):
             return None
@@ -77,11 +77,11 @@ def _merge(
     backing: Backing,
     scratch: Path,
     volumes: Sequence[Volume],
-    document: Document,
+    snapshot: Snapshot,
     settings: LoadSettings,
 ) -> Volume:
-    """Write the merged volume and prove it; returns it as a document will list it."""
-    catalog = backing.catalog(document).of_volumes(volumes)
+    """Write the merged volume and prove it; returns it as a snapshot will list it."""
+    catalog = backing.catalog(snapshot).of_volumes(volumes)
     segments = [*catalog.segments.values()]
     blocks = BlockRange(volumes[0].blocks.first, volumes[-1].blocks.last)
     receipts = [*catalog.receipts(blocks)]
@@ -97,7 +97,7 @@ def _merge(
             _merge_table(backing, con, data[table], volumes, shapes[table], mine)
             _prove(con, data[table], mine, scratch)
         run = finish_run(con, scratch, data, shapes)
-    origin = Origin(document.warehouse, document.generation)
+    origin = Origin(snapshot.warehouse, snapshot.number)
     return store_history(backing, run, origin, segments, receipts)
 
 

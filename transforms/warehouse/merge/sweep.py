@@ -14,14 +14,14 @@ from transforms.objects import ObjectInfo
 from transforms.stores.store import Store, listed_together
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.log.document import Document
-from transforms.warehouse.log.log import LOG, Log, document_key, settled_documents
+from transforms.warehouse.log.log import LOG, Log, settled_snapshots, snapshot_key
+from transforms.warehouse.log.snapshot import Snapshot
 
 GRACE_SECONDS = 24 * 3600.0
-"""How long a file that the newest generation no longer names is kept for readers of older ones."""
+"""How long a file that the newest snapshot no longer names is kept for readers of older ones."""
 
 ORPHAN_SECONDS = 7 * 24 * 3600.0
-"""How old a file that no generation ever named is before it is deleted: longer than any run."""
+"""How old a file that no snapshot ever named is before it is deleted: longer than any run."""
 
 FOLDERS = ("manifests", "data", "index", "state", "spam", "quarantine")
 _RUNS = r"(?:manifests|index|state|data/[a-z][a-z0-9_]*)"
@@ -46,23 +46,23 @@ def sweep(
     """Delete what nobody can be about to read; returns the keys. May be killed and run again.
 
     That is: what the log dropped longer ago than the grace period, files that were never named, and
-    documents that were followed longer ago than the grace period, or are very many.
+    snapshots that were followed longer ago than the grace period, or are very many.
     """
     store, log = backing.store, backing.log
-    document = log.newest()
-    if document is None:
+    snapshot = log.newest()
+    if snapshot is None:
         return []
     now = store.now()
-    dropped = {file.key for file in document.dropped}
-    due = [file.key for file in document.dropped if file.time < now - grace_seconds]
+    dropped = {file.key for file in snapshot.dropped}
+    due = [file.key for file in snapshot.dropped if file.time < now - grace_seconds]
     orphans = (
         info.key
-        for info in unnamed(listing, document)
+        for info in unnamed(listing, snapshot)
         if info.key not in dropped and info.modified < now - orphan_seconds
     )
-    coverage = Coverage(backing.catalog(document))
+    coverage = Coverage(backing.catalog(snapshot))
     gone = [key for key in (*due, *orphans) if coverage.is_removable(key)]
-    gone += _old_documents(listing[LOG], document, now - grace_seconds)
+    gone += _old_snapshots(listing[LOG], snapshot, now - grace_seconds)
     for key in gone:
         store.delete(key)
     if any(key in gone for key in due):
@@ -73,17 +73,17 @@ def sweep(
 def _forget(log: Log, gone: set[str]) -> None:
     """Let the log no longer list what is gone, unless another sweep has done it."""
 
-    def change(newest: Document) -> Document | None:
+    def change(newest: Snapshot) -> Snapshot | None:
         return newest if any(file.key in gone for file in newest.dropped) else None
 
     log.commit(change, forget=gone)
 
 
 def unnamed(
-    listing: Mapping[str, Sequence[ObjectInfo]], document: Document
+    listing: Mapping[str, Sequence[ObjectInfo]], snapshot: Snapshot
 ) -> Iterator[ObjectInfo]:
-    """The files of a warehouse's folders that a generation does not name."""
-    keys = document.named_keys()
+    """The files of a warehouse's folders that a snapshot does not name."""
+    keys = snapshot.named_keys()
     for folder in FOLDERS:
         yield from (info for info in listing[folder] if info.key not in keys)
 
@@ -97,7 +97,7 @@ class Coverage:
     """Which files hold nothing but what volumes that are there hold too."""
 
     def __init__(self, catalog: Catalog) -> None:
-        self._named_keys = catalog.document.named_keys()
+        self._named_keys = catalog.snapshot.named_keys()
         there = (volume.blocks for volume in catalog.history() if volume not in catalog.lost)
         self._runs = list(contiguous_runs(there))
 
@@ -112,12 +112,12 @@ class Coverage:
         return any(run.holds(blocks) for run in self._runs)
 
 
-def _old_documents(
-    infos: Iterable[ObjectInfo], document: Document, horizon: float
+def _old_snapshots(
+    infos: Iterable[ObjectInfo], snapshot: Snapshot, horizon: float
 ) -> Iterable[str]:
-    """Documents that were followed before the horizon, and sooner where there are many.
+    """Snapshots that were followed before the horizon, and sooner where there are many.
 
     A bulk load makes thousands, each with the names of all volumes.
     """
-    marks = [mark.generation for mark in document.marks if mark.time < horizon]
-    return map(document_key, settled_documents(infos, before=marks[-1] if marks else 0))
+    marks = [mark.snapshot for mark in snapshot.marks if mark.time < horizon]
+    return map(snapshot_key, settled_snapshots(infos, before=marks[-1] if marks else 0))

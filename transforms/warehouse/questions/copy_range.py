@@ -33,7 +33,7 @@ def choose_segments(warehouse: Warehouse, extent: Extent | None) -> SegmentChoic
     elif extent and extent.times:
         ends = [Bound(rfc3339(at), micros=at) for at in extent.times]
     choice = choose_range(index, *ends)
-    losses = [loss for loss in catalog.document.losses if loss.touches(choice.blocks)]
+    losses = [loss for loss in catalog.snapshot.losses if loss.touches(choice.blocks)]
     if losses:
         raise LostRowsError(catalog.store.describe(), losses)
     if extent and extent.blocks:

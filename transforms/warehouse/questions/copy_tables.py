@@ -28,7 +28,7 @@ from transforms.warehouse.views.catalog_views import (
 Progress = Callable[[int, int], object]
 """Called with the rows that are copied, and how many there are, from another thread, too."""
 
-_ABOUT = "The warehouse's generation that this file was copied from, and the blocks of its history."
+_ABOUT = "The warehouse's snapshot that this file was copied from, and the blocks of its history."
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +117,9 @@ def copy_records(con: Connection, tables: Sequence[CopiedTable], blocks: BlockRa
     statements = [
         f"segments as from strata.segments where {within}",
         f"receipts as from strata.receipts where {within} and table_name in ({listed})",
-        "copy as select chain_id, generation, "  # noqa: S608 - numbers
+        "copy as select chain_id, snapshot, "  # noqa: S608 - numbers
         f"{blocks.first}::bigint as first_block, {blocks.last}::bigint as last_block "
-        "from strata.generation",
+        "from strata.snapshot",
         _unfit(tables),
     ]
     if SPAM_CAPTURES in names:

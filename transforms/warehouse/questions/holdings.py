@@ -31,7 +31,7 @@ _MANIFESTS_AT_ONCE = 100
 
 
 class Holdings(Protocol):
-    """One generation of a warehouse, as exports ask for it."""
+    """One snapshot of a warehouse, as exports ask for it."""
 
     def receipts(self, table: str, blocks: BlockRange) -> ReceiptColumns:
         """The receipts of a table in the segments that hold any of these blocks."""
@@ -50,7 +50,7 @@ class Holdings(Protocol):
 
 
 class CatalogHoldings:
-    """One generation of a warehouse, read from its manifests."""
+    """One snapshot of a warehouse, read from its manifests."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog

@@ -1,4 +1,4 @@
-"""Holding what a document names against what is there, and finding volumes for what lacks."""
+"""Holding what a snapshot names against what is there, and finding volumes for what lacks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from transforms.stores.store import object_sha256
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.lost_files import MISSING, absent_files
 from transforms.warehouse.load.volume_storage import INDEX
-from transforms.warehouse.log.document import Document
+from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.repair.older_log import lacking
 from transforms.warehouse.repair.volume_choice import check_agreement
 from transforms.warehouse.repair.volume_description import (
@@ -44,9 +44,9 @@ class Examination:
         self._problems: dict[StoredFile, str] = {}
         self._described: dict[str, FoundVolume | str] = {}
 
-    def kept(self, document: Document, findings: list[RepairFinding]) -> Document:
-        """The document without what is not there or damaged; volumes then lack their index file."""
-        self._examine(document)
+    def kept(self, snapshot: Snapshot, findings: list[RepairFinding]) -> Snapshot:
+        """The snapshot without what is not there or damaged; volumes then lack their index file."""
+        self._examine(snapshot)
 
         def is_bad(file: StoredFile | None, remedy: str) -> bool:
             problem = file and self._problems[file]
@@ -55,33 +55,33 @@ class Examination:
             return bool(problem)
 
         volumes = []
-        for volume in document.volumes:
+        for volume in snapshot.volumes:
             remedy = "no longer named: load its segments again, unless others hold them"
             bad = [file for file in volume.row_files if is_bad(file, remedy)]
             if not bad:
                 is_lost = is_bad(volume.index, "made again from its tables")
                 volumes.append(replace(volume, index=None) if is_lost else volume)
-        captures = document.captures
+        captures = snapshot.captures
         if is_bad(captures, "no longer named: load the spam captures again"):
             captures = None
         remedy = "no longer named: the refused file is tried again"
         refused = [
             replace(file, copy=None) if is_bad(file.copy, remedy) else file
-            for file in document.quarantine
+            for file in snapshot.quarantine
         ]
-        changed = replace(document, captures=captures, quarantine=tuple(refused))
+        changed = replace(snapshot, captures=captures, quarantine=tuple(refused))
         return changed.with_volumes(volumes)
 
     def takeable(
-        self, document: Document, remainder: Document, findings: list[RepairFinding]
+        self, snapshot: Snapshot, remainder: Snapshot, findings: list[RepairFinding]
     ) -> list[FoundVolume]:
         """Sound volumes that neither names, with blocks that `remainder` lacks, agreeing with it.
 
         Raises `IntegrityError` where they contradict each other.
         """
-        keys = document.named_keys()
+        keys = snapshot.named_keys()
         infos = list(lacking(listed(self._backing.store, "manifests"), keys, remainder.history()))
-        infos += self._newer_states(document, remainder)
+        infos += self._newer_states(snapshot, remainder)
         segments = self._backing.catalog(remainder).segments
         entries = []
         for info in infos:
@@ -99,8 +99,8 @@ class Examination:
         check_agreement(entries, self._backing.store.describe())
         return entries
 
-    def _examine(self, document: Document) -> None:
-        files = [file for file in document.files() if file not in self._problems]
+    def _examine(self, snapshot: Snapshot) -> None:
+        files = [file for file in snapshot.files() if file not in self._problems]
         absent = absent_files(self._backing.store, files)
         for file in files:
             is_absent = file in absent
@@ -119,15 +119,15 @@ class Examination:
         same = digest == file.sha256
         return "" if same else f"it is damaged: it hashes to {digest}, not {file.sha256}"
 
-    def _newer_states(self, document: Document, remainder: Document) -> Iterator[ObjectInfo]:
+    def _newer_states(self, snapshot: Snapshot, remainder: Snapshot) -> Iterator[ObjectInfo]:
         """States that are not named, later than the named ones, or all where one of those lacks."""
         states = remainder.states()
-        keys = document.named_keys()
+        keys = snapshot.named_keys()
         for info in listed_volumes(self._backing.store, "state"):
             blocks = volume_blocks(info.key)
             assert blocks is not None
             later = all(state.blocks < blocks for state in states)
-            if info.key not in keys and (later or len(states) < len(document.states())):
+            if info.key not in keys and (later or len(states) < len(snapshot.states())):
                 yield info
 
     def _description(self, info: ObjectInfo) -> FoundVolume | str:
@@ -140,7 +140,7 @@ class Examination:
         return self._described[info.key]
 
 
-def _disagreement(entry: FoundVolume, remainder: Document) -> str:
+def _disagreement(entry: FoundVolume, remainder: Snapshot) -> str:
     """Why a volume cannot stand beside, or instead of, those that are named; empty if it can."""
     if remainder.chain_id not in ("", entry.chain_id):
         return f"it is of the chain {entry.chain_id}, the warehouse of {remainder.chain_id}"

@@ -1,6 +1,6 @@
 """Repairing a warehouse: what its log and its files say, held against each other, made one again.
 
-Everything is done by creating a document, after the index files that it names. No file is
+Everything is done by creating a snapshot, after the index files that it names. No file is
 removed but what other programs wrote on this machine.
 """
 
@@ -15,8 +15,8 @@ from transforms.errors import BusyError
 from transforms.moments import Moment
 from transforms.objects import ObjectInfo
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.log.document import Document, following, new_warehouse
-from transforms.warehouse.log.log import document_key
+from transforms.warehouse.log.log import snapshot_key
+from transforms.warehouse.log.snapshot import Snapshot, following, new_warehouse
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.repair.examination import Examination, RepairFinding
 from transforms.warehouse.repair.foreign_writes import remove_foreign_writes
@@ -48,15 +48,15 @@ class RepairChoice(StrEnum):
 
 @dataclass(slots=True)
 class RepairReport:
-    """What was found, and read for it; `generation` is the newest afterwards (0: there is none).
+    """What was found, and read for it; `snapshot` is the newest afterwards (0: there is none).
 
     `is_undecided` says that nothing was done because the operator has to choose.
     """
 
-    documents: int = 0
+    snapshots: int = 0
     volumes: int = 0
     bytes: int = 0
-    generation: int = 0
+    snapshot: int = 0
     findings: list[RepairFinding] = field(default_factory=list)
     is_undecided: bool = False
 
@@ -91,7 +91,7 @@ def repair(
             attempt.report.findings += remove_foreign_writes(backing, dry_run=dry_run)
             return attempt.report
     raise BusyError(
-        f"others kept writing documents to {backing.store.describe()}: run strata repair again "
+        f"others kept writing snapshots to {backing.store.describe()}: run strata repair again "
         "when no load runs"
     )
 
@@ -103,7 +103,7 @@ def rebuild(backing: Backing) -> None:
     """
     state = read_state(backing)
     if state.numbers or not (infos := _volume_files(backing)):
-        return  # or a load has just begun: its first document is there before its volumes
+        return  # or a load has just begun: its first snapshot is there before its volumes
     place = backing.store.describe()
     _log.warning("%s has volumes and no log: it is rebuilt from %d files", place, len(infos))
     examination = Examination(backing, _logged_progress(), quick=False)
@@ -111,8 +111,8 @@ def rebuild(backing: Backing) -> None:
     if attempt.begins(state):
         for finding in attempt.report.findings:
             _log.warning("%s: %s: %s", finding.what, finding.problem, finding.remedy)
-        number = attempt.report.generation
-        _log.warning("%s: generation %d; refused files are tried again", place, number)
+        number = attempt.report.snapshot
+        _log.warning("%s: snapshot %d; refused files are tried again", place, number)
 
 
 def _logged_progress() -> Advance:
@@ -134,17 +134,17 @@ def _volume_files(backing: Backing) -> list[ObjectInfo]:
     return [info for folder in folders for info in listed_volumes(backing.store, folder)]
 
 
-def _beyond(generations: Iterable[int]) -> int:
-    """A generation that nobody can have seen, where these are known to have been there.
+def _beyond(snapshots: Iterable[int]) -> int:
+    """A snapshot that nobody can have seen, where these are known to have been there.
 
     Machines refuse a log that is older than what they saw, and a volume says only upon which
-    generation it was built: commits that followed it are counted by nobody.
+    snapshot it was built: commits that followed it are counted by nobody.
     """
-    return max(generations, default=0) + _MARGIN
+    return max(snapshots, default=0) + _MARGIN
 
 
 class _Attempt:
-    """One attempt; it does not succeed where another process wrote a document meanwhile."""
+    """One attempt; it does not succeed where another process wrote a snapshot meanwhile."""
 
     def __init__(
         self,
@@ -164,15 +164,15 @@ class _Attempt:
     def succeeds(self) -> bool:
         """Make the attempt."""
         state = read_state(self._backing)
-        self.report.documents = state.read
+        self.report.snapshots = state.read
         for number, problem in state.damaged:
-            self._find(document_key(number), problem, "a new document follows it")
+            self._find(snapshot_key(number), problem, "a new snapshot follows it")
         conflict = state.conflict(self._place)
         base = state.sound if conflict else state.newest()
         later = later_volumes(self._backing, base, state.top) if base else {}
         if base and later and not conflict:
             if self._backing.log.numbers()[-1:] != [state.top]:
-                return False  # who wrote the later documents built these volumes just now
+                return False  # who wrote the later snapshots built these volumes just now
             conflict = older_log(self._backing, base, later)
         if conflict and self._choice is None:
             self._explain(conflict, base)
@@ -189,40 +189,40 @@ class _Attempt:
         for loss in accepted:
             self._find("log", f"it misses {loss}", f"missed no more: you chose --{self._choice}")
         base = replace(base, losses=()) if accepted else base
-        seen_generation = state.last_seen.generation if state.last_seen else 0
-        origins = (origin.generation for origin in later.values())
-        number = _beyond([state.top, seen_generation, *origins]) if conflict else state.top + 1
+        seen_snapshot = state.last_seen.number if state.last_seen else 0
+        origins = (origin.snapshot for origin in later.values())
+        number = _beyond([state.top, seen_snapshot, *origins]) if conflict else state.top + 1
         return self._continue(state, base, number, is_forced=bool(conflict or accepted))
 
-    def _explain(self, conflict: str, base: Document | None) -> None:
+    def _explain(self, conflict: str, base: Snapshot | None) -> None:
         """Say what an operator can choose from, and what it would mean for each volume."""
         self.report.is_undecided = True
-        self.report.generation = base.generation if base else 0
+        self.report.snapshot = base.number if base else 0
         self._find(
             "log",
             conflict,
             "choose: strata repair --take-volumes, if the volumes that the log does not name are "
             "right; strata repair --trust-log, if the log is",
         )
-        document = base or new_warehouse()
+        snapshot = base or new_warehouse()
         for info in lacking(
-            listed(self._backing.store, "manifests"), document.named_keys(), document.history()
+            listed(self._backing.store, "manifests"), snapshot.named_keys(), snapshot.history()
         ):
             self._find(
                 info.key,
-                "no document in the log names it",
+                "no snapshot in the log names it",
                 "--take-volumes: taken in; --trust-log: left where it is",
             )
 
     def begins(self, state: LogState) -> bool:
-        """Make a document where there is none that could be read."""
+        """Make a snapshot where there is none that could be read."""
         infos = _volume_files(self._backing)
         if not infos and not state.numbers:
             self._find(self._place, "there is no log and no volume", "is this the right place?")
             return True
         what = f"there are {len(infos)} volumes" if infos else "there is no volume"
-        remedy = "a document is made from the volumes"
-        self._find("log", f"there is no sound document; {what}", remedy)
+        remedy = "a snapshot is made from the volumes"
+        self._find("log", f"there is no sound snapshot; {what}", remedy)
         self.report.volumes = len(infos)
         base = new_warehouse()
         entries = self._examination.takeable(base, base, self.report.findings)
@@ -232,12 +232,12 @@ class _Attempt:
         if entries:
             captures = newest_captures(self._backing)
             target = replace(target, chain_id=entries[0].chain_id, captures=captures)
-        number = _beyond([state.top, *(entry.origin.generation for entry in entries)])
-        base = replace(base, warehouse=self._warehouse(entries, base), generation=number - 1)
+        number = _beyond([state.top, *(entry.origin.snapshot for entry in entries)])
+        base = replace(base, warehouse=self._warehouse(entries, base), number=number - 1)
         created = self._backing.log.create(following(base, "", target, ()))
         return created is not None and self._wrote(created, state)
 
-    def _warehouse(self, entries: Collection[FoundVolume], base: Document) -> str:
+    def _warehouse(self, entries: Collection[FoundVolume], base: Snapshot) -> str:
         warehouses = {entry.origin.warehouse for entry in entries}
         if len(warehouses) > 1:
             _log.warning("%s has volumes that were made for several warehouses", self._place)
@@ -247,10 +247,10 @@ class _Attempt:
         """The volumes with their index files, which are made where one lacks."""
         return [item if item.index else with_index(self._backing, item) for item in volumes]
 
-    def _continue(self, state: LogState, base: Document, number: int, *, is_forced: bool) -> bool:
-        """Make the document that follows, if there is a reason to."""
+    def _continue(self, state: LogState, base: Snapshot, number: int, *, is_forced: bool) -> bool:
+        """Make the snapshot that follows, if there is a reason to."""
         findings = self.report.findings
-        self.report.generation = base.generation
+        self.report.snapshot = base.number
         self.report.volumes = len(base.volumes)
         remainder = self._examination.kept(base, findings)
         entries = []
@@ -259,9 +259,9 @@ class _Attempt:
         volumes = chosen_volumes(remainder.volumes, entries)
         for volume in volumes:
             if volume not in remainder.volumes:
-                self._find(volume.key, "no document in the log names it", "taken in")
+                self._find(volume.key, "no snapshot in the log names it", "taken in")
         if state.gap:
-            problem = f"the documents from number {state.gap} to {state.top - 1} are missing"
+            problem = f"the snapshots from number {state.gap} to {state.top - 1} are missing"
             self._find("log", problem, f"the newest one is repeated at {state.gap}")
         if self._dry_run:
             return True
@@ -271,17 +271,17 @@ class _Attempt:
         target = replace(remainder, chain_id=chain_id).with_volumes(self._indexed(volumes))
         if target == base and not state.damaged and not is_forced:
             return True
-        parent = state.parent if base is state.sound and number == base.generation + 1 else ""
-        document = following(replace(base, generation=number - 1), parent, target, ())
-        created = self._backing.log.create(document)
+        parent = state.parent if base is state.sound and number == base.number + 1 else ""
+        snapshot = following(replace(base, number=number - 1), parent, target, ())
+        created = self._backing.log.create(snapshot)
         return created is not None and self._wrote(created, state)
 
-    def _wrote(self, document: Document, state: LogState) -> bool:
-        """A document is there; who knows the one before a gap must notice it."""
-        self.report.generation = document.generation
-        if not state.numbers or document.generation == state.top + 1:
+    def _wrote(self, snapshot: Snapshot, state: LogState) -> bool:
+        """A snapshot is there; who knows the one before a gap must notice it."""
+        self.report.snapshot = snapshot.number
+        if not state.numbers or snapshot.number == state.top + 1:
             return True
-        return self._backing.log.bridge(document, state.top + 1)
+        return self._backing.log.bridge(snapshot, state.top + 1)
 
     def _find(self, what: str, problem: str, remedy: str) -> None:
         self.report.findings.append(RepairFinding(what, problem, remedy))

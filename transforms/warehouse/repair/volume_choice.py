@@ -1,4 +1,4 @@
-"""Which of several volumes are the warehouse, where they overlap and no document says it."""
+"""Which of several volumes are the warehouse, where they overlap and no snapshot says it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check_agreement(entries: Sequence[FoundVolume], place: str) -> None:
 
 
 def chosen_volumes(named_volumes: Sequence[Volume], entries: Sequence[FoundVolume]) -> list[Volume]:
-    """The volumes of the next document: of the named ones and those that were found."""
+    """The volumes of the next snapshot: of the named ones and those that were found."""
     volumes = [*named_volumes, *(item.volume for item in entries)]
     keys = {volume.key for volume in named_volumes}
     history = best_cover((item for item in volumes if item.kind == "history"), keys)
@@ -45,7 +45,7 @@ def chosen_volumes(named_volumes: Sequence[Volume], entries: Sequence[FoundVolum
         if state.kind == "state"
         and (state.key in keys or any(item.blocks.overlaps(state.blocks) for item in history))
     ]
-    by_origin = {item.volume.key: item.origin.generation for item in entries}
+    by_origin = {item.volume.key: item.origin.snapshot for item in entries}
     states.sort(key=lambda state: (state.key in keys, by_origin.get(state.key, 0)))
     return [*history, *newest_states(states)]
 

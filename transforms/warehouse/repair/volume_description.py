@@ -1,4 +1,4 @@
-"""Volumes as they describe themselves: what is known of them where no document names them.
+"""Volumes as they describe themselves: what is known of them where no snapshot names them.
 
 A run of segments is described by its manifest, a current state by its own tables.
 """

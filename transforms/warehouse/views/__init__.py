@@ -1,1 +1,1 @@
-"""The catalog: `current.duckdb`, a file of views over the data files of a generation."""
+"""The catalog: `current.duckdb`, a file of views over the data files of a snapshot."""

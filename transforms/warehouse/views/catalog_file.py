@@ -1,4 +1,4 @@
-"""`current.duckdb`: a small DuckDB file of views over the volumes, made from a generation.
+"""`current.duckdb`: a small DuckDB file of views over the volumes, made from a snapshot.
 
 Each machine makes its own: views name files by absolute path. It holds no truth, may be deleted at
 any time, and is replaced whole, so that who has it open keeps what was opened. Its hash stands in
@@ -51,7 +51,7 @@ _VOLUMES = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The file of views for who opens it without us; whether it shows the newest generation."""
+    """The file of views for who opens it without us; whether it shows the newest snapshot."""
 
     path: Path
     is_new: bool
@@ -84,17 +84,17 @@ class CatalogFile:
         return self.cache / "catalog" / f"{digest}.duckdb"
 
     def made(self, catalog: Catalog) -> Path | None:
-        """The file of this generation, of which nothing is lost; None where it is to be made."""
+        """The file of this snapshot, of which nothing is lost; None where it is to be made."""
         path = self.path()
         record, target = read_record(path), ViewsRecord.of(catalog, self.files)
-        if (record.generation, record.content) != (target.generation, target.content):
+        if (record.snapshot, record.content) != (target.snapshot, target.content):
             return None
         with suppress(OSError):  # it is made again, and what hinders that is told then
             return None if record.difference(path) else path
         return None
 
     def current(self, catalog: Catalog) -> Path:
-        """The file of this generation, which is made unless it is there; one caller at a time."""
+        """The file of this snapshot, which is made unless it is there; one caller at a time."""
         path = self.made(catalog)
         if path is not None:
             return path
@@ -129,7 +129,7 @@ class ViewsRecord:
     views, `file` one of its bytes.
     """
 
-    generation: int = 0
+    snapshot: int = 0
     chain_id: str = ""
     warehouse: str = ""
     host: str = ""
@@ -139,11 +139,11 @@ class ViewsRecord:
 
     @classmethod
     def of(cls, catalog: Catalog, files: Path, views: Sequence[str] = ()) -> ViewsRecord:
-        """What is known of the file of a generation before it is made."""
+        """What is known of the file of a snapshot before it is made."""
         keys = (volume.key for volume in catalog.volumes)
-        parts = [_format(), str(files), catalog.document.warehouse, *keys]
+        parts = [_format(), str(files), catalog.snapshot.warehouse, *keys]
         return cls(
-            catalog.generation,
+            catalog.snapshot_number,
             catalog.chain_id,
             str(files),
             socket.gethostname(),
@@ -186,14 +186,14 @@ def _warn_of_changes(path: Path) -> None:
 def write_catalog(
     path: Path, catalog: Catalog, files: Path, before: Path | None = None
 ) -> ViewsRecord:
-    """Write a new file of views over all volumes of a generation; they are made local first.
+    """Write a new file of views over all volumes of a snapshot; they are made local first.
 
     Where the file `before` has the very same views, over other files, it is copied: to make a view
-    takes longer than all that changes from one generation to the next. Not if somebody wrote to it.
+    takes longer than all that changes from one snapshot to the next. Not if somebody wrote to it.
     """
-    document = catalog.document
-    catalog.files.bring(document.readable())
-    views = views_of(catalog.history(), catalog.states(), document.captures, catalog.files.path)
+    snapshot = catalog.snapshot
+    catalog.files.bring(snapshot.readable())
+    views = views_of(catalog.history(), catalog.states(), snapshot.captures, catalog.files.path)
     record = ViewsRecord.of(catalog, files, views.fixed)
     if before is not None and _is_copied(before, path, record.views):
         _write(path, catalog, record, [*views.lists, *views.states])
@@ -226,7 +226,7 @@ def _write(path: Path, catalog: Catalog, record: ViewsRecord, statements: Sequen
         con.execute(";\n".join(statements))  # one by one they take a tenth more time
         for name, records in (
             ("volumes", rows),
-            ("generation", pa.Table.from_pylist([asdict(record)]).drop(["file"])),
+            ("snapshot", pa.Table.from_pylist([asdict(record)]).drop(["file"])),
         ):
             con.register("records", records)
             con.execute(f"create or replace table strata.{name} as from records")
@@ -239,7 +239,7 @@ def _write(path: Path, catalog: Catalog, record: ViewsRecord, statements: Sequen
 def _format() -> str:
     """A hash of the code and facts that the views are made of.
 
-    Where a release changes them, it makes the file of the same generation again.
+    Where a release changes them, it makes the file of the same snapshot again.
     """
     warehouse = Path(__file__).parents[1]
     parts = [*warehouse.glob("views/catalog_*.py")]

@@ -108,7 +108,7 @@ class Views:
     """The statements that make the views, in a database that has a schema `strata`.
 
     `lists` say which files there are and `states` as of which block; they may be run again for
-    another generation whose `fixed` is the same text, which leaves the views as they are.
+    another snapshot whose `fixed` is the same text, which leaves the views as they are.
     """
 
     lists: tuple[str, ...]
@@ -122,7 +122,7 @@ def views_of(
     captures: StoredFile | None,
     path: PathOf,
 ) -> Views:
-    """All views of a generation with their comments."""
+    """All views of a snapshot with their comments."""
     lists, path = _Lists(), lru_cache(maxsize=None)(path)
     tables = [*_tables(history, states)]
     fixed = ["create schema exact", *utc_macro()]
@@ -199,7 +199,7 @@ def table_views(table: str, source: str, *, typed: Shape, exact: Shape) -> Itera
 def view_names(catalog: Catalog) -> list[str]:
     """The names of the views in `main`, sorted."""
     shapes = table_shapes(catalog.history(), catalog.states())
-    captures = () if catalog.document.captures is None else (SPAM_CAPTURES,)
+    captures = () if catalog.snapshot.captures is None else (SPAM_CAPTURES,)
     return sorted({*shapes, *empty_names(shapes), *captures})
 
 
@@ -276,7 +276,7 @@ def _tables(history: Sequence[Volume], states: Sequence[Volume]) -> Iterator[_Ta
         shape = Shape()
         columns: dict[str, str] | None = None
         for volume_shape in (volume.shapes[name] for volume in volumes):
-            if volume_shape.columns is columns:  # as in most volumes of a document
+            if volume_shape.columns is columns:  # as in most volumes of a snapshot
                 shape.raw |= volume_shape.raw
             else:
                 shape.merge(volume_shape)

@@ -31,7 +31,7 @@ def new_log(store: Store) -> DeltaLog:
 
 def newest(log: DeltaLog) -> TableVersion:
     """The newest version of a table that is there."""
-    found = log.snapshot()
+    found = log.newest()
     assert found is not None
     return found
 

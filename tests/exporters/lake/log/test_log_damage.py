@@ -64,7 +64,7 @@ def test_a_damaged_log_is_named_with_what_to_do(
     damage(tmp_path / "lake" / KEY / "_delta_log")
     log = DeltaLog(FolderStore(tmp_path / "lake"), KEY, "orders")
     with pytest.raises(IntegrityError) as error:
-        log.snapshot()
+        log.newest()
     assert f"the log of {tmp_path / 'lake' / KEY} {DAMAGED}" in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -105,14 +105,14 @@ def test_wrong_keys_are_a_matter_of_settings(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
     stranger = S3Store(bucket, prefix.rstrip("/"), server.options())
     with pytest.raises(ConfigError, match=r"refused access to .*: check the credentials"):
-        DeltaLog(stranger, KEY, "orders").snapshot()
+        DeltaLog(stranger, KEY, "orders").newest()
     stranger.close()
 
 
 def test_a_bucket_that_is_not_there_is_a_matter_of_settings(server: BucketServer) -> None:
     nowhere = S3Store("no-such-bucket", "prefix", server.options())
     with pytest.raises(ConfigError, match="there is no bucket 'no-such-bucket'"):
-        DeltaLog(nowhere, KEY, "orders").snapshot()
+        DeltaLog(nowhere, KEY, "orders").newest()
     nowhere.close()
 
 
@@ -130,7 +130,7 @@ def test_a_server_that_is_away_is_worth_another_try(server: BucketServer, store:
     log = new_log(store)
     read = newest(log)
     with server.away():
-        for asked in (log.snapshot, lambda: log.commit(read, [named(1)])):
+        for asked in (log.newest, lambda: log.commit(read, [named(1)])):
             with pytest.raises(ConnectionError, match="overloaded or failing") as error:
                 asked()
             assert "\n" not in str(error.value)

@@ -31,16 +31,16 @@ class Written:
 
     def add(self, columns: list[FileColumn], rows: str) -> None:
         """Add a file with the rows of a query, and the columns that the table lacks."""
-        snapshot = self._log.create([*columns, *OWN_COLUMNS])
-        lacking = [column for column in columns if column.name not in snapshot.columns]
+        version = self._log.create([*columns, *OWN_COLUMNS])
+        lacking = [column for column in columns if column.name not in version.columns]
         if lacking:
-            snapshot = self._log.add_columns(snapshot, lacking)
-        path = self._folder / f"{snapshot.version}.parquet"
+            version = self._log.add_columns(version, lacking)
+        path = self._folder / f"{version.number}.parquet"
         con = duckdb.connect()
         con.execute(f"copy ({rows}) to '{path}'")
         described = [column for column in columns if column.has_statistics]
         statistics = read_statistics(con, f"read_parquet('{path}')", described)
-        self._log.commit(snapshot, [AddedFile(path.name, path.stat().st_size, statistics.text)])
+        self._log.commit(version, [AddedFile(path.name, path.stat().st_size, statistics.text)])
 
     def dataset(self) -> Dataset:
         """What deltalake gives to pyarrow, and so to whatever asks pyarrow."""

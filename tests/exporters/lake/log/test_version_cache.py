@@ -68,11 +68,11 @@ def test_what_is_expected_is_what_the_log_says(store: FolderStore, tmp_path: Pat
     log = _log(store, tmp_path)
     for number in range(2, 5):
         _commit(log, number)
-        assert log.expected() == _log(store, tmp_path).expected() == log.snapshot()
+        assert log.expected() == _log(store, tmp_path).expected() == log.newest()
     version = log.expected()
     assert version is not None
     log.commit(version, [named(7)], version.files[:2], changes_data=False)
-    assert _log(store, tmp_path).expected() == log.snapshot()
+    assert _log(store, tmp_path).expected() == log.newest()
     assert names(log) == sorted(named(n).name for n in (3, 4, 7))
 
 
@@ -128,7 +128,7 @@ def test_what_is_kept_is_not_believed_where_the_log_is_another(
 ) -> None:
     change(tmp_path / "archive" / KEY / "_delta_log", _kept(tmp_path))
     log = _log(store, tmp_path)
-    assert log.expected() == DeltaLog(store, KEY, "orders").snapshot()
+    assert log.expected() == DeltaLog(store, KEY, "orders").newest()
 
 
 def test_what_is_kept_is_not_believed_for_days(
@@ -140,7 +140,7 @@ def test_what_is_kept_is_not_believed_for_days(
     for days in (4, -1):
         monkeypatch.setattr(time, "time", lambda days=days: now + days * 86400)
         assert cache.read("orders") is None
-    assert _log(store, tmp_path).expected() == DeltaLog(store, KEY, "orders").snapshot()
+    assert _log(store, tmp_path).expected() == DeltaLog(store, KEY, "orders").newest()
 
 
 def test_what_the_log_had_within_the_hour_is_known_without_asking_and_then_asked_again(

@@ -62,7 +62,7 @@ def test_of_four_writers_nothing_is_twice_and_nothing_is_lost(
     assert version is not None
     held = [file.file.name for file in version.files]  # raises where blocks are there twice
     assert sorted(held) == sorted(name for one in said for name in one["named"])
-    assert version.snapshot.version == WRITERS * commits
+    assert version.content.number == WRITERS * commits
     lost = sum(one["lost"] for one in said)
     with capsys.disabled():
         print(f"\n{WRITERS * commits} commits, {lost} races lost and tried again")

@@ -1,4 +1,4 @@
-"""Loading: volumes, the catalog's generations and views, current state, and the proof over all."""
+"""Loading: volumes, the catalog's snapshots and views, current state, and the proof over all."""
 
 from __future__ import annotations
 
@@ -249,10 +249,10 @@ def test_any_rows_at_all_are_loaded_and_come_back(
 # --- the catalog ---------------------------------------------------------------------------------
 
 
-def test_each_load_makes_one_generation(held: Held) -> None:
+def test_each_load_makes_one_snapshot(held: Held) -> None:
     catalog = held.warehouse.catalog()
     assert catalog is not None
-    assert catalog.generation == 3  # the first one is empty
+    assert catalog.snapshot_number == 3  # the first one is empty
     assert catalog.chain_id == "kit-chain"
     assert list(catalog.segments) == [_FIRST, _SECOND, _THIRD]
     assert [volume.blocks for volume in catalog.history()] == [BlockRange(1, 20), _THIRD]
@@ -262,13 +262,13 @@ def test_the_file_of_views_is_no_link_and_new_after_a_load(held: Held) -> None:
     current = held.warehouse.cache / "current.duckdb"
     assert not current.is_symlink()
     with duckdb.connect(current, read_only=True) as con:
-        assert con.execute("select generation from strata.generation").fetchall() == [(3,)]
+        assert con.execute("select snapshot from strata.snapshot").fetchall() == [(3,)]
         assert con.execute("select count(*), max(height) from blocks").fetchall() == [(30, 30)]
 
 
-def test_a_change_that_changes_nothing_makes_no_generation(held: Held) -> None:
+def test_a_change_that_changes_nothing_makes_no_snapshot(held: Held) -> None:
     log = held.warehouse.backing.log
-    assert log.commit(lambda _: None).generation == 3
+    assert log.commit(lambda _: None).number == 3
     assert log.numbers() == [1, 2, 3]
 
 
@@ -379,7 +379,7 @@ def test_a_column_of_a_later_schema_is_null_before_it(held: Held) -> None:
     assert query(held.warehouse, counted) == [(1, 0, 3), (11, 0, 2), (21, 2, 2)]
 
 
-def test_a_generation_names_its_files_by_absolute_path(held: Held) -> None:
+def test_a_snapshot_names_its_files_by_absolute_path(held: Held) -> None:
     lists = "select macro_definition from duckdb_functions() where schema_name = 'strata'"
     named = str(query(held.warehouse, lists))
     assert f"{held.warehouse.cache}/data/orders/000000001-000000020." in named

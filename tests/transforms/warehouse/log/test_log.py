@@ -21,14 +21,14 @@ from transforms.segments.quarantine import QuarantinedFile
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.s3 import S3Store
 from transforms.stores.store import S3Options, Store
-from transforms.warehouse.log.document import Document, Mark, following
 from transforms.warehouse.log.log import (
-    KEPT_DOCUMENTS,
+    KEPT_SNAPSHOTS,
     SETTLED_SECONDS,
     Log,
-    document_key,
-    settled_documents,
+    settled_snapshots,
+    snapshot_key,
 )
+from transforms.warehouse.log.snapshot import Mark, Snapshot, following
 
 WRITERS = 8
 COMMITS = 3
@@ -61,15 +61,15 @@ def opening(
         store.close()
 
 
-def adding(name: str) -> Callable[[Document], Document]:
+def adding(name: str) -> Callable[[Snapshot], Snapshot]:
     """A change that anybody can make and see: one more refused file, by name."""
     refused = QuarantinedFile(Refusal(ObjectInfo(name, 1, ""), "it is bad"))
     return lambda newest: newest.quarantined([refused], ())
 
 
-def names(document: Document | None) -> list[str]:
-    assert document is not None
-    return [refused.key for refused in document.quarantine]
+def names(snapshot: Snapshot | None) -> list[str]:
+    assert snapshot is not None
+    return [refused.key for refused in snapshot.quarantine]
 
 
 def write(store: Store, cache: Path, writer: int) -> None:
@@ -94,17 +94,17 @@ def write_in_process(
 
 
 def assert_all_are_there_once(log: Log) -> None:
-    """Every change of every writer is there, each in a generation of its own, in one chain."""
+    """Every change of every writer is there, each in a snapshot of its own, in one chain."""
     everything = sorted(f"{writer}-{n}" for writer in range(WRITERS) for n in range(COMMITS))
     assert names(log.newest()) == everything
     assert log.numbers() == list(range(1, 2 + WRITERS * COMMITS))
     parent, before = "", set[str]()
     for number in log.numbers():
-        document = log.read(number)
-        assert document.parent == parent
-        assert len(set(names(document)) - before) == (number > 1)
-        before = set(names(document))
-        parent = hashlib.sha256(log._store.read(document_key(number))).hexdigest()
+        snapshot = log.read(number)
+        assert snapshot.parent == parent
+        assert len(set(names(snapshot)) - before) == (number > 1)
+        before = set(names(snapshot))
+        parent = hashlib.sha256(log._store.read(snapshot_key(number))).hexdigest()
 
 
 def test_of_threads_that_commit_at_once_every_change_is_there_once(
@@ -162,7 +162,7 @@ def test_a_commit_whose_answer_got_lost_counts_once(
         assert server.door.faults == []
         assert names(Log(store, tmp_path / "other").newest()) == ["a"]
         assert log.numbers() == [1, 2]
-        assert log.commit(adding("b")).generation == 3
+        assert log.commit(adding("b")).number == 3
 
 
 def test_a_commit_that_never_arrived_is_none(server: BucketServer, tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_a_change_is_applied_to_what_a_rival_made(opening: Opening, tmp_path: Pa
     log.begin()
     seen: list[list[str]] = []
 
-    def change(newest: Document) -> Document:
+    def change(newest: Snapshot) -> Snapshot:
         seen.append(names(newest))
         if len(seen) == 1:
             rival.commit(adding("theirs"))
@@ -191,7 +191,7 @@ def test_a_change_is_applied_to_what_a_rival_made(opening: Opening, tmp_path: Pa
     assert seen == [[], ["theirs"]]
 
 
-def test_no_change_makes_no_generation(opening: Opening, tmp_path: Path) -> None:
+def test_no_change_makes_no_snapshot(opening: Opening, tmp_path: Path) -> None:
     log = Log(opening(), tmp_path)
     first = log.begin()
     assert log.commit(lambda _: None) == first
@@ -207,7 +207,7 @@ def test_a_reader_finds_what_came_while_it_slept(opening: Opening, tmp_path: Pat
     for name in "bcd":
         writer.commit(adding(name))
     for number in (1, 2, 3, 4):  # a sweep went on, too
-        opening().delete(document_key(number))
+        opening().delete(snapshot_key(number))
     assert reader.is_outdated(2)
     assert names(reader.newest()) == ["a", "b", "c", "d"]
 
@@ -242,8 +242,8 @@ def test_an_older_log_is_not_taken_for_the_newest(opening: Opening, tmp_path: Pa
     log = Log(store, tmp_path)
     log.begin()
     log.commit(adding("a"))
-    for number, message in ((2, "is generation 1, and this machine has seen 2"), (1, "is empty")):
-        store.delete(document_key(number))
+    for number, message in ((2, "is snapshot 1, and this machine has seen 2"), (1, "is empty")):
+        store.delete(snapshot_key(number))
         for again in (log, Log(store, tmp_path)):
             with pytest.raises(IntegrityError, match=message):
                 again.begin()
@@ -258,20 +258,20 @@ def test_another_log_is_not_taken_for_the_one_that_was_seen(
     store = opening()
     ours = Log(store, tmp_path / "ours")
     ours.begin()
-    store.delete(document_key(1))
+    store.delete(snapshot_key(1))
     Log(store, tmp_path / "theirs").begin()
     with pytest.raises(IntegrityError, match="belongs to another warehouse"):
         Log(store, tmp_path / "ours").newest()
 
 
-def test_another_document_of_the_same_number_is_noticed(opening: Opening, tmp_path: Path) -> None:
+def test_another_snapshot_of_the_same_number_is_noticed(opening: Opening, tmp_path: Path) -> None:
     store = opening()
     ours = Log(store, tmp_path / "ours")
     first = ours.begin()
     ours.commit(adding("a"))
-    store.delete(document_key(2))
+    store.delete(snapshot_key(2))
     Log(store, tmp_path / "theirs").create(following(first, "", first, ()))
-    with pytest.raises(IntegrityError, match="is not the generation 2 that this machine has seen"):
+    with pytest.raises(IntegrityError, match="is not the snapshot 2 that this machine has seen"):
         Log(store, tmp_path / "ours").newest()
 
 
@@ -294,25 +294,25 @@ def test_what_others_of_the_machine_see_meanwhile_is_no_older_log(tmp_path: Path
     assert names(Log(slow, tmp_path / "cache").newest()) == []
 
 
-def test_a_renamed_document_is_refused(opening: Opening, tmp_path: Path) -> None:
+def test_a_renamed_snapshot_is_refused(opening: Opening, tmp_path: Path) -> None:
     store = opening()
     Log(store, tmp_path / "writer").begin()
-    data = store.read(document_key(1))
+    data = store.read(snapshot_key(1))
     store.put_if_absent(
-        document_key(2),
+        snapshot_key(2),
         data,
         content_type="application/json",
         sha256=hashlib.sha256(data).hexdigest(),
         immutable=True,
     )
-    with pytest.raises(IntegrityError, match="says that it is generation 1"):
+    with pytest.raises(IntegrityError, match="says that it is snapshot 1"):
         Log(store, tmp_path / "reader").newest()
 
 
-def test_a_clock_that_goes_back_makes_no_generation_older(tmp_path: Path) -> None:
+def test_a_clock_that_goes_back_makes_no_snapshot_older(tmp_path: Path) -> None:
     log = Log(FolderStore(tmp_path / "warehouse"), tmp_path)
     first = log.begin()
-    ahead = replace(first, generation=2, time=first.time + 1e6, marks=(Mark(2, first.time + 1e6),))
+    ahead = replace(first, number=2, time=first.time + 1e6, marks=(Mark(2, first.time + 1e6),))
     assert log.create(ahead)
     assert log.commit(adding("a")).time == first.time + 1e6
 
@@ -325,7 +325,7 @@ def test_a_store_that_overwrites_keeps_no_log(tmp_path: Path) -> None:
         store = S3Store("bucket", "w", S3Options(url, single_writer=True))
         assert list(store.list()) == []
         Log(store, tmp_path).begin()
-        assert [info.key for info in store.list()] == [document_key(1)]
+        assert [info.key for info in store.list()] == [snapshot_key(1)]
 
 
 def test_who_may_not_list_a_bucket_does_not_take_it_for_an_empty_one(
@@ -364,21 +364,21 @@ def test_a_machine_that_can_keep_nothing_commits_all_the_same(tmp_path: Path) ->
     assert log.last_seen() is None
 
 
-def test_an_older_generation_does_not_replace_what_was_seen(tmp_path: Path) -> None:
+def test_an_older_snapshot_does_not_replace_what_was_seen(tmp_path: Path) -> None:
     store = FolderStore(tmp_path / "warehouse")
     slow = Log(store, tmp_path / "cache")
     slow.begin()
     Log(store, tmp_path / "cache").commit(adding("a"))
-    slow._memory.keep(slow.read(1), store.read(document_key(1)))
+    slow._memory.keep(slow.read(1), store.read(snapshot_key(1)))
     assert names(slow.last_seen()) == ["a"]
 
 
-def test_a_document_that_lies_damaged_in_a_bucket_is_for_repair(
+def test_a_snapshot_that_lies_damaged_in_a_bucket_is_for_repair(
     server: BucketServer, tmp_path: Path
 ) -> None:
     with server.store(attempts=3) as store:
         Log(store, tmp_path / "writer").begin()
-        bucket, key = bucket_and_key(store, document_key(1))
+        bucket, key = bucket_and_key(store, snapshot_key(1))
         held = server.client.get_object(Bucket=bucket, Key=key)
         damaged = held["Body"].read().replace(b"1", b"2", 1)
         server.client.put_object(Bucket=bucket, Key=key, Body=damaged, Metadata=held["Metadata"])
@@ -387,24 +387,24 @@ def test_a_document_that_lies_damaged_in_a_bucket_is_for_repair(
 
 
 def _aged(folder: Path, numbers: range, seconds: float) -> None:
-    """Let documents have been written so long ago."""
+    """Let snapshots have been written so long ago."""
     for number in numbers:
-        path = folder / document_key(number)
+        path = folder / snapshot_key(number)
         written = path.stat().st_mtime - seconds
         os.utime(path, (written, written))
 
 
-def test_of_many_documents_the_old_ones_are_settled(tmp_path: Path) -> None:
+def test_of_many_snapshots_the_old_ones_are_settled(tmp_path: Path) -> None:
     log = Log(FolderStore(tmp_path), tmp_path / "cache")
-    for number in range(KEPT_DOCUMENTS + 10):
+    for number in range(KEPT_SNAPSHOTS + 10):
         log.commit(adding(f"{number}"))
     folder = FolderStore(tmp_path)
-    assert settled_documents(folder.list()) == []
+    assert settled_snapshots(folder.list()) == []
     # The last one of these was followed by one that is new: somebody may be about to follow it.
     _aged(tmp_path, range(1, 9), SETTLED_SECONDS + 60)
-    assert settled_documents(folder.list()) == [*range(1, 8)]
-    _aged(tmp_path, range(1, KEPT_DOCUMENTS + 10), SETTLED_SECONDS + 60)
-    assert settled_documents(folder.list()) == [*range(1, 11)]
+    assert settled_snapshots(folder.list()) == [*range(1, 8)]
+    _aged(tmp_path, range(1, KEPT_SNAPSHOTS + 10), SETTLED_SECONDS + 60)
+    assert settled_snapshots(folder.list()) == [*range(1, 11)]
 
 
 def test_a_writer_that_stood_still_does_not_take_a_number_that_is_free_again(
@@ -415,13 +415,13 @@ def test_a_writer_that_stood_still_does_not_take_a_number_that_is_free_again(
     log, other = (Log(opening(), tmp_path / name) for name in ("cache", "other"))
     base = log.commit(adding("a"))
 
-    def slow(newest: Document) -> Document | None:
-        if newest.generation > base.generation:
+    def slow(newest: Snapshot) -> Snapshot | None:
+        if newest.number > base.number:
             return adding("late")(newest)
         for name in "bcd":
             following = other.commit(adding(name))
-        for number in range(base.generation, following.generation):
-            store.delete(document_key(number))
+        for number in range(base.number, following.number):
+            store.delete(snapshot_key(number))
         return adding("late")(newest)
 
     with pytest.raises(BusyError, match="stood still"):

@@ -108,7 +108,7 @@ def test_merging_gives_the_volume_that_one_load_would_have_given(
     assert warehouse.receipts() == other.receipts()
 
 
-def test_a_reader_of_the_old_generation_goes_on_reading(
+def test_a_reader_of_the_old_snapshot_goes_on_reading(
     loaded: tuple[Warehouse, list[Path]],
 ) -> None:
     warehouse, _ = loaded

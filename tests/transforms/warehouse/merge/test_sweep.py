@@ -17,8 +17,8 @@ from transforms.segments.inventory import Refusal
 from transforms.segments.quarantine import QuarantinedFile, copy_key
 from transforms.stores.folder_store import FolderStore
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.log.document import Document, Mark
-from transforms.warehouse.log.log import document_key
+from transforms.warehouse.log.log import snapshot_key
+from transforms.warehouse.log.snapshot import Mark, Snapshot
 from transforms.warehouse.manifests.data_files import data_key
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.merge.sweep import folder_listing, sweep
@@ -67,7 +67,7 @@ class Site:
         index = self.put(f"index/{blocks.key}.{mark}.duckdb", days=days)
         return Volume("history", file, blocks, 1, {}, {"trades": data}, index)
 
-    def name(self, *volumes: Volume) -> Document:
+    def name(self, *volumes: Volume) -> Snapshot:
         """Commit that exactly these volumes are the history."""
         return self.backing.log.commit(lambda newest: newest.with_volumes(volumes))
 
@@ -76,17 +76,17 @@ class Site:
         then = time.time() - days * 24 * HOUR
         newest = self.backing.log.begin()
         dropped = tuple(replace(one, time=then) for one in newest.dropped)
-        number = newest.generation + 1
-        assert self.backing.log.create(replace(newest, generation=number, dropped=dropped))
+        number = newest.number + 1
+        assert self.backing.log.create(replace(newest, number=number, dropped=dropped))
 
     def left(self) -> set[str]:
-        """Everything that is there but the documents."""
+        """Everything that is there but the snapshots."""
         return {info.key for info in self.backing.store.list()} - {
-            document_key(number) for number in self.backing.log.numbers()
+            snapshot_key(number) for number in self.backing.log.numbers()
         }
 
     def sweep(self) -> set[str]:
-        """Sweep by the usual rules; says what went beside documents."""
+        """Sweep by the usual rules; says what went beside snapshots."""
         before = self.left()
         listing = folder_listing(self.backing.store)
         gone = sweep(self.backing, listing, GRACE, ORPHAN)
@@ -147,11 +147,11 @@ def test_what_was_dropped_and_is_covered_goes_and_is_forgotten(site: Site) -> No
     old, new = merged(site)
     site.age_dropped(1.01)
     assert site.sweep() == keys(*old)
-    document = site.backing.log.begin()
-    assert document.dropped == ()
-    assert document.named_keys() == keys(new)
+    snapshot = site.backing.log.begin()
+    assert snapshot.dropped == ()
+    assert snapshot.named_keys() == keys(new)
     assert site.sweep() == set()
-    assert site.backing.log.begin().generation == document.generation
+    assert site.backing.log.begin().number == snapshot.number
 
 
 @pytest.mark.parametrize("cover", [(1, 9), (2, 20), (1, 8, 10, 20)])
@@ -236,13 +236,13 @@ def test_a_dropped_file_that_is_named_again_stays(site: Site) -> None:
 
 
 def aged_log(site: Site, ages: Iterable[float]) -> None:
-    """More generations, each with a mark, made so many days ago."""
+    """More snapshots, each with a mark, made so many days ago."""
     newest = site.backing.log.begin()
     now = time.time()
     for days in ages:
-        number, then = newest.generation + 1, now - days * 24 * HOUR
+        number, then = newest.number + 1, now - days * 24 * HOUR
         marks = (*newest.marks, Mark(number, then))
-        newest = replace(newest, generation=number, time=then, marks=marks)
+        newest = replace(newest, number=number, time=then, marks=marks)
         assert site.backing.log.create(newest)
 
 
@@ -256,12 +256,12 @@ def aged_log(site: Site, ages: Iterable[float]) -> None:
         ((3, 2, 1.5), [4]),
     ],
 )
-def test_old_documents_go_but_never_the_newest(
+def test_old_snapshots_go_but_never_the_newest(
     site: Site, ages: tuple[float, ...], left: list[int]
 ) -> None:
-    # The first generation of the test is new, whatever the others say: it has no mark of its own.
+    # The first snapshot of the test is new, whatever the others say: it has no mark of its own.
     newest = site.backing.log.begin()
-    site.backing.store.delete(document_key(1))
+    site.backing.store.delete(snapshot_key(1))
     assert site.backing.log.create(replace(newest, marks=()))
     (site.backing.cache / "seen.json").unlink()
     aged_log(site, ages)
@@ -290,13 +290,13 @@ def test_a_sweep_that_died_is_finished_by_the_next_one(site: Site, deletions: in
     old, new = merged(site)
     site.volume(1, 10, "orphan", days=8)
     aged_log(site, (3, 2))
-    site.age_dropped(2)  # makes generation 6
+    site.age_dropped(2)  # makes snapshot 6
     root = site.folder / "warehouse"
     dying = Backing(_Dying(root, deletions), site.folder / "other")
     with pytest.raises(KeyboardInterrupt):
         sweep(dying, folder_listing(dying.store), GRACE, ORPHAN)
     newest = site.backing.log.begin()
-    assert newest.generation == 6
+    assert newest.number == 6
     numbers = site.backing.log.numbers()
     assert numbers == list(range(numbers[0], 7))
     assert newest.named_keys() <= site.left()

@@ -29,8 +29,8 @@ from transforms.errors import IntegrityError
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.verifying.verification import Verification
-from transforms.warehouse.log.document import Document, following
-from transforms.warehouse.log.log import document_key
+from transforms.warehouse.log.log import snapshot_key
+from transforms.warehouse.log.snapshot import Snapshot, following
 from transforms.warehouse.manifests.manifest import read_manifest
 from transforms.warehouse.repair.examination import RepairFinding
 from transforms.warehouse.repair.log_repair import RepairChoice, RepairReport, repair
@@ -67,14 +67,14 @@ def sound(template: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _document(folder: Path) -> Document:
-    document = open_warehouse(folder / "w").document()
-    assert document is not None
-    return document
+def _snapshot(folder: Path) -> Snapshot:
+    snapshot = open_warehouse(folder / "w").snapshot()
+    assert snapshot is not None
+    return snapshot
 
 
 def _blocks(folder: Path) -> list[str]:
-    return [str(volume.blocks) for volume in _document(folder).history()]
+    return [str(volume.blocks) for volume in _snapshot(folder).history()]
 
 
 def _repair(
@@ -88,7 +88,7 @@ def _verify(folder: Path) -> list[str]:
 
     That is enough, as `repair` has just hashed these: other copies of them are the same bytes.
     """
-    hashes = {volume.file.sha256 for volume in _document(folder).volumes}
+    hashes = {volume.file.sha256 for volume in _snapshot(folder).volumes}
     is_proven = hashes <= _PROVEN
     verification = Verification(is_quick=is_proven)
     findings = [finding.what for finding in open_warehouse(folder / "w").verify(verification)]
@@ -127,14 +127,14 @@ def _problems(report: RepairReport) -> dict[str, str]:
 
 
 def test_a_sound_warehouse_is_said_to_be_sound_and_nothing_is_written(sound: Path) -> None:
-    document = _document(sound)
+    snapshot = _snapshot(sound)
     report = _repair(sound)
     assert report.findings == []
-    assert (report.documents, report.volumes) == (1, 4)
-    assert report.bytes == sum(file.size for file in document.files())
-    assert report.generation == document.generation
+    assert (report.snapshots, report.volumes) == (1, 4)
+    assert report.bytes == sum(file.size for file in snapshot.files())
+    assert report.snapshot == snapshot.number
     assert _repair(sound, quick=True).bytes == 0
-    assert _document(sound) == document
+    assert _snapshot(sound) == snapshot
 
 
 def test_nothing_at_all_is_not_well(tmp_path: Path) -> None:
@@ -162,38 +162,38 @@ def _replace_by_older(path: Path) -> None:
 
 @pytest.mark.parametrize("harm", [_damage, _cut, _replace_by_older])
 @pytest.mark.parametrize("saw_it", [True, False])
-def test_a_damaged_document_is_followed_by_a_sound_one(
+def test_a_damaged_snapshot_is_followed_by_a_sound_one(
     sound: Path, harm: Callable[[Path], None], saw_it: bool
 ) -> None:
-    before = _document(sound)
-    harm(sound / "w" / document_key(before.generation))
+    before = _snapshot(sound)
+    harm(sound / "w" / snapshot_key(before.number))
     if not saw_it:
         (sound / "w" / "seen.json").unlink()
     with pytest.raises(IntegrityError, match="run strata repair"):
-        _document(sound)
+        _snapshot(sound)
 
     report = _repair(sound)
-    assert document_key(before.generation) in _problems(report)
-    after = _document(sound)
-    assert after.generation == before.generation + 1
+    assert snapshot_key(before.number) in _problems(report)
+    after = _snapshot(sound)
+    assert after.number == before.number + 1
     assert described(after) == described(before)
     assert after.quarantine == before.quarantine
     _check_sound(sound)
 
 
-def test_where_all_documents_are_damaged_they_are_made_anew(sound: Path) -> None:
-    before = _document(sound)
+def test_where_all_snapshots_are_damaged_they_are_made_anew(sound: Path) -> None:
+    before = _snapshot(sound)
     for path in (sound / "w" / "log").iterdir():
         path.write_bytes(b"{}")
     (sound / "w" / "seen.json").unlink()
-    assert len(_repair(sound).findings) == before.generation + 1
-    assert described(_document(sound)) == described(before)
-    assert _document(sound).warehouse == before.warehouse
+    assert len(_repair(sound).findings) == before.number + 1
+    assert described(_snapshot(sound)) == described(before)
+    assert _snapshot(sound).warehouse == before.warehouse
     _check_sound(sound)
 
 
 def test_a_missing_volume_is_no_longer_named_and_loads_again(sound: Path) -> None:
-    missing = _document(sound).history()[1]
+    missing = _snapshot(sound).history()[1]
     (sound / "w" / missing.key).unlink()
     (finding,) = _repair(sound, quick=True).findings
     assert finding == RepairFinding(
@@ -207,7 +207,7 @@ def test_a_missing_volume_is_no_longer_named_and_loads_again(sound: Path) -> Non
 
 
 def test_a_damaged_volume_is_found_by_its_hash_and_loads_again(sound: Path) -> None:
-    damaged = _document(sound).history()[1]
+    damaged = _snapshot(sound).history()[1]
     _flip(sound / "w" / damaged.key)
     assert _repair(sound, quick=True).findings == []
     assert "it is damaged: it hashes to" in _problems(_repair(sound))[damaged.key]
@@ -224,20 +224,20 @@ def test_a_damaged_volume_is_found_by_its_hash_and_loads_again(sound: Path) -> N
 
 def test_a_missing_merged_volume_is_replaced_by_what_it_was_made_of(sound: Path) -> None:
     open_warehouse(sound / "w").compact(most_partial=1)
-    (merged,) = _document(sound).history()
+    (merged,) = _snapshot(sound).history()
     (sound / "w" / merged.key).unlink()
     assert set(_problems(_repair(sound)).values()) == {
         "it is missing",
-        "no document in the log names it",
+        "no snapshot in the log names it",
     }
     _check_sound(sound)
 
 
 def test_a_missing_state_is_replaced_by_an_older_one(sound: Path) -> None:
-    (newest,) = _document(sound).states()
+    (newest,) = _snapshot(sound).states()
     (sound / "w" / newest.key).unlink()
     _repair(sound)
-    (state,) = _document(sound).states()
+    (state,) = _snapshot(sound).states()
     assert str(state.blocks) == "3-4"
     _check_sound(sound, lost="the current state at block 6")
     (finding,) = _repair(sound, RepairChoice.TRUST_LOG).findings
@@ -250,12 +250,12 @@ def test_a_missing_state_is_replaced_by_an_older_one(sound: Path) -> None:
 def test_index_files_are_made_again_from_tables(
     sound: Path, harm: Callable[[Path], None], at: int
 ) -> None:
-    before = _document(sound).volumes[at]
+    before = _snapshot(sound).volumes[at]
     assert before.kind == ("state" if at < 0 else "history")
     assert before.index is not None
     harm(sound / "w" / before.index.key)
     assert [one.remedy for one in _repair(sound).findings] == ["made again from its tables"]
-    after = _document(sound).volumes[at]
+    after = _snapshot(sound).volumes[at]
     assert after.index is not None
     assert after.index != before.index
     assert replace(after, index=before.index) == before
@@ -263,7 +263,7 @@ def test_index_files_are_made_again_from_tables(
 
 
 def test_index_files_of_an_earlier_release_are_made_again(sound: Path) -> None:
-    index = _document(sound).history()[1].index
+    index = _snapshot(sound).history()[1].index
     assert index is not None
     earlier = replace(index, key=f"{index.key.removesuffix('.sqlite')}.duckdb")
     (sound / "w" / index.key).rename(sound / "w" / earlier.key)
@@ -275,14 +275,14 @@ def test_index_files_of_an_earlier_release_are_made_again(sound: Path) -> None:
     )
     (finding,) = _repair(sound).findings
     assert finding.problem == "it is an index file of an earlier release"
-    again = _document(sound).history()[1].index
+    again = _snapshot(sound).history()[1].index
     assert again is not None
     assert again.key.endswith(".sqlite")
     _check_sound(sound)
 
 
 def test_a_damaged_manifest_is_not_believed(sound: Path) -> None:
-    path = sound / "w" / _document(sound).history()[1].key
+    path = sound / "w" / _snapshot(sound).history()[1].key
     whole = path.read_bytes()
     said = set()
     for place in range(4, len(whole), 97):
@@ -296,7 +296,7 @@ def test_a_damaged_manifest_is_not_believed(sound: Path) -> None:
 
 
 def test_a_lost_copy_of_a_refused_file_is_tried_again(sound: Path) -> None:
-    (refused,) = _document(sound).quarantine
+    (refused,) = _snapshot(sound).quarantine
     assert refused.copy is not None
     (sound / "w" / refused.copy.key).unlink()
     _repair(sound)
@@ -307,25 +307,25 @@ def test_a_lost_copy_of_a_refused_file_is_tried_again(sound: Path) -> None:
 
 def test_what_a_killed_load_left_is_taken_in(sound: Path) -> None:
     """A volume that was stored, and not named before its load was killed."""
-    document = _document(sound)
+    snapshot = _snapshot(sound)
     log = open_warehouse(sound / "w").backing.log
-    kept = [one for one in document.volumes if str(one.blocks) != "5-6"]
-    base = replace(document, generation=document.generation - 2)
+    kept = [one for one in snapshot.volumes if str(one.blocks) != "5-6"]
+    base = replace(snapshot, number=snapshot.number - 2)
     for path in sorted((sound / "w" / "log").iterdir())[-2:]:
-        path.unlink()  # two later generations; the volumes were built upon the one before
+        path.unlink()  # two later snapshots; the volumes were built upon the one before
     (sound / "w" / "seen.json").unlink()
-    newest = following(base, "", document.with_volumes(kept), ())
+    newest = following(base, "", snapshot.with_volumes(kept), ())
     assert log.create(replace(newest, dropped=()))  # nothing had named it
 
     load = open_warehouse(sound / "w")
     assert load.sweep() == []
     left = next((sound / "w" / "manifests").glob("000000005-*"))
-    unknown = "no document names it, and it has blocks that the log lacks"
+    unknown = "no snapshot names it, and it has blocks that the log lacks"
     assert unknown not in _verify(sound)  # a load may be about to name it
     os.utime(left, (time.time() - 2 * 24 * 3600,) * 2)
     assert unknown in _verify(sound)
     (finding, state) = _repair(sound).findings
-    assert (finding.problem, finding.remedy) == ("no document in the log names it", "taken in")
+    assert (finding.problem, finding.remedy) == ("no snapshot in the log names it", "taken in")
     assert state.what.startswith("state/")
     _check_sound(sound)
 
@@ -372,13 +372,13 @@ def _choose(sound: Path, remedy: str, machine: Path) -> RepairReport:
 def test_an_older_log_may_be_completed_with_the_volumes(
     sound: Path, tmp_path: Path, machine: str
 ) -> None:
-    before = _document(sound)
+    before = _snapshot(sound)
     shutil.copytree(sound / "w", tmp_path / "that-saw-it", ignore=lambda *_: ["volumes", "log"])
     _put_back(sound)
     _choose(sound, _REMEDIES[0], tmp_path / machine)
-    assert described(_document(sound)) == described(before)
+    assert described(_snapshot(sound)) == described(before)
     _check_sound(sound)
-    that = open_warehouse(sound / "w", tmp_path / "that-saw-it").document()
+    that = open_warehouse(sound / "w", tmp_path / "that-saw-it").snapshot()
     assert that is not None
     assert described(that) == described(before)
 
@@ -393,7 +393,7 @@ def test_an_older_log_may_be_trusted_and_nothing_is_deleted(
     _choose(sound, _REMEDIES[1], tmp_path / machine)
     assert _blocks(sound) == ["1-2"]
     assert files <= set((sound / "w").rglob("*"))
-    open_warehouse(sound / "w", tmp_path / "that-saw-it").document()
+    open_warehouse(sound / "w", tmp_path / "that-saw-it").snapshot()
 
     assert repair(open_warehouse(sound / "w").backing, RepairChoice.TRUST_LOG).findings == []
     load_folder(sound / "w", sound / "s")
@@ -408,13 +408,13 @@ def test_a_process_that_knows_the_older_log_notices_what_was_chosen(
 ) -> None:
     _put_back(sound)
     process = open_warehouse(sound / "w", tmp_path / "machine-of-the-process")
-    known = process.document()
+    known = process.snapshot()
     assert known is not None
     _repair(sound, choice)
-    newest = process.document()
+    newest = process.snapshot()
     assert newest is not None
-    assert newest.generation > known.generation + 1
-    assert newest == _document(sound)
+    assert newest.number > known.number + 1
+    assert newest == _snapshot(sound)
 
 
 @pytest.mark.parametrize(
@@ -423,15 +423,15 @@ def test_a_process_that_knows_the_older_log_notices_what_was_chosen(
 def test_a_lost_log_of_a_warehouse_that_was_seen_is_chosen_about(
     sound: Path, choice: str, blocks: list[str]
 ) -> None:
-    before = _document(sound)
+    before = _snapshot(sound)
     shutil.rmtree(sound / "w" / "log")
     with pytest.raises(IntegrityError, match="log is empty, and this machine has seen"):
-        open_warehouse(sound / "w").document()
+        open_warehouse(sound / "w").snapshot()
     _choose(sound, f"strata repair --{choice}", sound / "w")
-    document = _document(sound)
-    assert [str(one.blocks) for one in document.history()] == blocks
-    assert document.warehouse == before.warehouse
-    assert document.quarantine == (before.quarantine if blocks else ())
+    snapshot = _snapshot(sound)
+    assert [str(one.blocks) for one in snapshot.history()] == blocks
+    assert snapshot.warehouse == before.warehouse
+    assert snapshot.quarantine == (before.quarantine if blocks else ())
     _repair(sound)
     _check_sound(sound)
 
@@ -440,15 +440,15 @@ def test_a_lost_log_of_a_warehouse_that_was_seen_is_chosen_about(
 def test_the_log_of_another_warehouse(sound: Path, tmp_path: Path, choice: RepairChoice) -> None:
     history_segment(tmp_path / "o" / "s", first=7, last=8)
     load_folder(tmp_path / "o" / "w", tmp_path / "o" / "s")
-    before, other = _document(sound), _document(tmp_path / "o")
+    before, other = _snapshot(sound), _snapshot(tmp_path / "o")
     shutil.rmtree(sound / "w" / "log")
     for folder in ("log", "manifests", "data", "index"):
         shutil.copytree(tmp_path / "o" / "w" / folder, sound / "w" / folder, dirs_exist_ok=True)
     with pytest.raises(IntegrityError, match="belongs to another warehouse"):
-        open_warehouse(sound / "w").document()
+        open_warehouse(sound / "w").snapshot()
     _choose(sound, f"strata repair --{choice}", sound / "w")
     is_taken = choice is RepairChoice.TAKE_VOLUMES
-    assert _document(sound).warehouse == (before if is_taken else other).warehouse
+    assert _snapshot(sound).warehouse == (before if is_taken else other).warehouse
     assert _blocks(sound) == (["1-2", "3-4", "5-6", "7-8"] if is_taken else ["7-8"])
 
 
@@ -457,21 +457,19 @@ def test_two_logs_that_grew_apart_are_chosen_about(
     sound: Path, tmp_path: Path, choice: RepairChoice
 ) -> None:
     elsewhere = tmp_path / "other-machine"
-    document = _document(sound)
-    (sound / "w" / document_key(document.generation)).rename(tmp_path / "kept")
-    base = open_warehouse(sound / "w", elsewhere).document()
+    snapshot = _snapshot(sound)
+    (sound / "w" / snapshot_key(snapshot.number)).rename(tmp_path / "kept")
+    base = open_warehouse(sound / "w", elsewhere).snapshot()
     assert base is not None
     open_warehouse(sound / "w", elsewhere).backing.log.commit(lambda newest: newest)
-    (tmp_path / "kept").replace(sound / "w" / document_key(document.generation))
-    with pytest.raises(
-        IntegrityError, match=r"is not the generation \d that this machine has seen"
-    ):
-        open_warehouse(sound / "w", elsewhere).document()
+    (tmp_path / "kept").replace(sound / "w" / snapshot_key(snapshot.number))
+    with pytest.raises(IntegrityError, match=r"is not the snapshot \d that this machine has seen"):
+        open_warehouse(sound / "w", elsewhere).snapshot()
     report = _choose(sound, f"strata repair --{choice}", elsewhere)
-    assert "has another generation" in report.findings[0].problem
-    after = open_warehouse(sound / "w", elsewhere).document()
+    assert "has another snapshot" in report.findings[0].problem
+    after = open_warehouse(sound / "w", elsewhere).snapshot()
     assert after is not None
-    assert described(after) == described(document)
+    assert described(after) == described(snapshot)
     _check_sound(sound)
 
 
@@ -520,12 +518,12 @@ def test_a_volume_takes_the_place_of_those_that_it_holds_whole(
     _taken(tmp_path / "o", sound)
     (finding,) = _repair(sound).findings
     part = "which is named, has only a part of its blocks"
-    assert finding.problem.endswith(part if is_merged else "no document in the log names it")
+    assert finding.problem.endswith(part if is_merged else "no snapshot in the log names it")
     assert _blocks(sound) == (["1-6"] if is_merged else ["1-2", "3-4", "5-8"])
 
 
 def test_a_dry_run_only_says_it(sound: Path) -> None:
-    (sound / "w" / _document(sound).history()[1].key).unlink()
+    (sound / "w" / _snapshot(sound).history()[1].key).unlink()
     before = sorted((sound / "w").rglob("*"))
     report = repair(open_warehouse(sound / "w").backing, dry_run=True)
     assert len(report.findings) == 1
@@ -536,30 +534,30 @@ def test_a_dry_run_only_says_it(sound: Path) -> None:
 def test_beside_a_writer_the_attempt_is_repeated(
     sound: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lost = _document(sound).history()[1]
+    lost = _snapshot(sound).history()[1]
     (sound / "w" / lost.key).unlink()
     warehouse = open_warehouse(sound / "w")
     create, others = warehouse.backing.log.create, open_warehouse(sound / "w").backing.log
 
-    def create_later(document: Document) -> Document | None:
+    def create_later(snapshot: Snapshot) -> Snapshot | None:
         monkeypatch.undo()
         others.commit(lambda newest: newest)
-        return create(document)
+        return create(snapshot)
 
     monkeypatch.setattr(warehouse.backing.log, "create", create_later)
-    generation = _document(sound).generation
-    assert repair(warehouse.backing).generation == generation + 2
-    assert lost not in _document(sound).volumes
+    snapshot = _snapshot(sound).number
+    assert repair(warehouse.backing).snapshot == snapshot + 2
+    assert lost not in _snapshot(sound).volumes
 
 
 @pytest.mark.parametrize("case", ["damaged", "older", "lost"])
 def test_killed_at_any_step_and_run_again_it_is_the_same(
     sound: Path, tmp_path: Path, case: str, kills: int
 ) -> None:
-    before = _document(sound)
+    before = _snapshot(sound)
     action = "repair" if case == "damaged" else "take-volumes"
     if case == "damaged":
-        _flip(sound / "w" / document_key(before.generation))
+        _flip(sound / "w" / snapshot_key(before.number))
     elif case == "older":
         _put_back(sound)
     else:
@@ -577,13 +575,13 @@ def test_killed_at_any_step_and_run_again_it_is_the_same(
         check=True,
     )
     killed = sorted(copies.iterdir())
-    assert len(killed) > 5  # nothing, three index files, the document, what was seen
+    assert len(killed) > 5  # nothing, three index files, the snapshot, what was seen
     for root in killed:
         act(root, action)
         assert repair(open_warehouse(root).backing).findings == []
-        document = open_warehouse(root).document()
-        assert document is not None
-        assert [one.file for one in document.volumes] == [one.file for one in before.volumes]
+        snapshot = open_warehouse(root).snapshot()
+        assert snapshot is not None
+        assert [one.file for one in snapshot.volumes] == [one.file for one in before.volumes]
 
 
 @pytest.fixture(scope="module")
@@ -609,7 +607,7 @@ def test_a_bucket_is_repaired_like_a_folder(
     sound: Path, server: BucketServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     bucket = server.bucket()
-    before = _document(sound)
+    before = _snapshot(sound)
     _put_back(sound)
     damaged, lacking = before.history()[0].data["blocks"], before.history()[1].index
     assert lacking is not None
@@ -622,9 +620,9 @@ def test_a_bucket_is_repaired_like_a_folder(
         assert repair(warehouse.backing).is_undecided
         report = repair(warehouse.backing, RepairChoice.TAKE_VOLUMES)
     assert "it is damaged" in _problems(report)[damaged.key]
-    document = warehouse.document()
-    assert document is not None
-    assert [one.file for one in document.history()] == [one.file for one in before.history()[1:]]
+    snapshot = warehouse.snapshot()
+    assert snapshot is not None
+    assert [one.file for one in snapshot.history()] == [one.file for one in before.history()[1:]]
     warehouse.load(
         Source(FolderStore(sound / "s")),
         warehouse.survey(Source(FolderStore(sound / "s"))).pending,
@@ -635,7 +633,7 @@ def test_a_bucket_is_repaired_like_a_folder(
 
 def test_a_store_that_cannot_be_reached_lacks_nothing(sound: Path, server: BucketServer) -> None:
     warehouse = _uploaded(sound, server, server.bucket())
-    generation = _document(sound).generation
+    snapshot = _snapshot(sound).number
     assert repair(warehouse.backing).findings == []
     server.door.requests.clear()
     assert repair(warehouse.backing).findings == []
@@ -649,7 +647,7 @@ def test_a_store_that_cannot_be_reached_lacks_nothing(sound: Path, server: Bucke
     finally:
         server.door.on_request = lambda _: None
     report = repair(warehouse.backing)
-    assert (report.findings, report.generation) == ([], generation)
+    assert (report.findings, report.snapshot) == ([], snapshot)
 
 
 def _failing(server: BucketServer, place: int) -> Callable[[Request], str]:

@@ -31,7 +31,7 @@ from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import content_sha256
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.log.document import Document, parse_document
+from transforms.warehouse.log.snapshot import Snapshot, parse_snapshot
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.repair.log_repair import rebuild, repair
 from transforms.warehouse.repair.volume_choice import best_cover
@@ -46,7 +46,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A warehouse `w` without a log, the folder `seen` of a machine that saw it, its source `s`.
 
     There are volumes of 1-2, 3-4 and 5-6, one that was merged of the first two, 7-8 with a state,
-    and an older state as of 6; `document.json` is the newest document as it was.
+    and an older state as of 6; `snapshot.json` is the newest snapshot as it was.
     """
     folder = tmp_path_factory.mktemp("template")
     for first in (1, 3):
@@ -61,9 +61,9 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / "s" / "spam").mkdir(exist_ok=True)
         (folder / "s" / "spam" / f"kit-chain-{number}.ndjson").write_text(json.dumps(line) + "\n")
         open_warehouse(folder / "w").load_captures(Source(FolderStore(folder / "s")))
-    open_warehouse(folder / "w", folder / "seen").document()
+    open_warehouse(folder / "w", folder / "seen").snapshot()
     shutil.rmtree(folder / "w" / "log")
-    (folder / "w" / "seen.json").rename(folder / "document.json")
+    (folder / "w" / "seen.json").rename(folder / "snapshot.json")
     return folder
 
 
@@ -74,14 +74,14 @@ def lost(template: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _document(warehouse: Warehouse) -> Document:
-    document = warehouse.document()
-    assert document is not None
-    return document
+def _snapshot(warehouse: Warehouse) -> Snapshot:
+    snapshot = warehouse.snapshot()
+    assert snapshot is not None
+    return snapshot
 
 
-def _before(folder: Path) -> Document:
-    return parse_document((folder / "document.json").read_bytes(), "")
+def _before(folder: Path) -> Snapshot:
+    return parse_snapshot((folder / "snapshot.json").read_bytes(), "")
 
 
 def _pending(folder: Path) -> list[str]:
@@ -94,17 +94,17 @@ def test_all_is_as_it_was_and_machines_that_saw_more_go_on(
 ) -> None:
     before = _before(lost)
     with caplog.at_level(logging.WARNING):
-        document = _document(open_warehouse(lost / "w"))
+        snapshot = _snapshot(open_warehouse(lost / "w"))
     assert "has volumes and no log: it is rebuilt from 7 files" in caplog.text
-    assert described(document) == described(before)
-    assert [str(one.blocks) for one in document.history()] == ["1-4", "5-6", "7-8"]
-    assert [str(one.blocks) for one in document.states()] == ["7-8"]
-    assert document.captures == before.captures
-    assert document.warehouse == before.warehouse
-    assert document.generation > before.generation
+    assert described(snapshot) == described(before)
+    assert [str(one.blocks) for one in snapshot.history()] == ["1-4", "5-6", "7-8"]
+    assert [str(one.blocks) for one in snapshot.states()] == ["7-8"]
+    assert snapshot.captures == before.captures
+    assert snapshot.warehouse == before.warehouse
+    assert snapshot.number > before.number
 
     elsewhere = open_warehouse(lost / "w", lost / "seen")
-    assert _document(elsewhere).commit == document.commit
+    assert _snapshot(elsewhere).commit == snapshot.commit
     assert not _pending(lost)
     for segment in sorted((lost / "s").glob("*.zip")):
         assert set(exact_tables(elsewhere, segment).values()) == {True}
@@ -112,7 +112,7 @@ def test_all_is_as_it_was_and_machines_that_saw_more_go_on(
 
 def test_index_files_are_made_again(lost: Path) -> None:
     shutil.rmtree(lost / "w" / "index")
-    volumes = _document(open_warehouse(lost / "w")).volumes
+    volumes = _snapshot(open_warehouse(lost / "w")).volumes
     assert {volume.kind for volume in volumes} == {"history", "state"}
     assert [replace(volume, index=None) for volume in volumes] == [
         replace(volume, index=None) for volume in _before(lost).volumes
@@ -130,10 +130,10 @@ def test_a_damaged_volume_is_left_out_and_smaller_ones_take_its_place(
         data[len(data) // 2] ^= 1
         path.write_bytes(data)
     with caplog.at_level(logging.WARNING):
-        document = _document(open_warehouse(lost / "w"))
+        snapshot = _snapshot(open_warehouse(lost / "w"))
     assert f"{path} hashes to " in caplog.text
-    assert [str(one.blocks) for one in document.history()] == ["1-2", "3-4", "5-6"]
-    assert [str(one.blocks) for one in document.states()] == ["5-6"]
+    assert [str(one.blocks) for one in snapshot.history()] == ["1-2", "3-4", "5-6"]
+    assert [str(one.blocks) for one in snapshot.states()] == ["5-6"]
     assert _pending(lost) == ["7-8"]
 
 
@@ -141,9 +141,9 @@ def test_a_renamed_volume_is_left_out(lost: Path, caplog: pytest.LogCaptureFixtu
     (path,) = (lost / "w" / "manifests").glob("000000005-*")
     path.rename(path.with_name(path.name.replace("000000005-000000006", "000000015-000000016")))
     with caplog.at_level(logging.WARNING):
-        document = _document(open_warehouse(lost / "w"))
+        snapshot = _snapshot(open_warehouse(lost / "w"))
     assert "holds the blocks 5-6: it was renamed" in caplog.text
-    assert [str(one.blocks) for one in document.history()] == ["1-4", "7-8"]
+    assert [str(one.blocks) for one in snapshot.history()] == ["1-4", "7-8"]
 
 
 def test_volumes_that_contradict_each_other_are_named_with_the_remedy(
@@ -156,7 +156,7 @@ def test_volumes_that_contradict_each_other_are_named_with_the_remedy(
     shutil.copy(wrong, lost / "w" / "manifests")
     for _ in range(2):
         with pytest.raises(IntegrityError, match="contradict each other") as raised:
-            open_warehouse(lost / "w").document()
+            open_warehouse(lost / "w").snapshot()
     message = str(raised.value)
     assert f"manifests/{wrong.name}" in message
     assert message.endswith(
@@ -165,8 +165,8 @@ def test_volumes_that_contradict_each_other_are_named_with_the_remedy(
     assert not (lost / "w" / "log").exists()
 
     (lost / "w" / "manifests" / wrong.name).rename(lost / "moved")
-    assert repair(open_warehouse(lost / "w").backing).generation
-    assert described(_document(open_warehouse(lost / "w"))) == described(_before(lost))
+    assert repair(open_warehouse(lost / "w").backing).snapshot
+    assert described(_snapshot(open_warehouse(lost / "w"))) == described(_before(lost))
 
 
 def test_volumes_of_another_chain_are_refused(lost: Path, tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_volumes_of_another_chain_are_refused(lost: Path, tmp_path: Path) -> Non
     for folder in ("manifests", "data"):
         shutil.copytree(tmp_path / "o" / folder, lost / "w" / folder, dirs_exist_ok=True)
     with pytest.raises(IntegrityError, match="move those of the wrong chain to another place"):
-        open_warehouse(lost / "w").document()
+        open_warehouse(lost / "w").snapshot()
 
 
 def test_volumes_of_several_warehouses_make_a_new_one(lost: Path, tmp_path: Path) -> None:
@@ -183,10 +183,10 @@ def test_volumes_of_several_warehouses_make_a_new_one(lost: Path, tmp_path: Path
     load_folder(tmp_path / "o", tmp_path / "other")
     for folder in ("manifests", "data"):
         shutil.copytree(tmp_path / "o" / folder, lost / "w" / folder, dirs_exist_ok=True)
-    document = _document(open_warehouse(lost / "w"))
-    known = {_before(lost).warehouse, _document(open_warehouse(tmp_path / "o")).warehouse}
-    assert document.warehouse not in known
-    assert [str(one.blocks) for one in document.history()] == ["1-4", "5-6", "7-8", "11-12"]
+    snapshot = _snapshot(open_warehouse(lost / "w"))
+    known = {_before(lost).warehouse, _snapshot(open_warehouse(tmp_path / "o")).warehouse}
+    assert snapshot.warehouse not in known
+    assert [str(one.blocks) for one in snapshot.history()] == ["1-4", "5-6", "7-8", "11-12"]
 
 
 def test_a_load_that_has_just_begun_is_no_lost_log(lost: Path) -> None:
@@ -202,12 +202,12 @@ def test_whoever_is_slower_takes_what_the_other_wrote(
     slow = open_warehouse(lost / "w")
     create = slow.backing.log.create
 
-    def create_later(document: Document) -> Document | None:
-        _document(open_warehouse(lost / "w"))
-        return create(document)
+    def create_later(snapshot: Snapshot) -> Snapshot | None:
+        _snapshot(open_warehouse(lost / "w"))
+        return create(snapshot)
 
     monkeypatch.setattr(slow.backing.log, "create", create_later)
-    assert _document(slow).commit == _document(open_warehouse(lost / "w")).commit
+    assert _snapshot(slow).commit == _snapshot(open_warehouse(lost / "w")).commit
     assert len(list((lost / "w" / "log").iterdir())) == 1
 
 
@@ -226,10 +226,10 @@ def test_killed_at_any_step_and_run_again_it_is_the_same(
         check=True,
     )
     killed = sorted(copies.iterdir())
-    assert len(killed) > 6  # nothing, four index files, the document, what was seen
+    assert len(killed) > 6  # nothing, four index files, the snapshot, what was seen
     for root in killed:
         act(root, "open")
-        volumes = _document(open_warehouse(root)).volumes
+        volumes = _snapshot(open_warehouse(root)).volumes
         assert [volume.file for volume in volumes] == [one.file for one in _before(lost).volumes]
         assert len(list((root / "log").iterdir())) == 1
 
@@ -255,9 +255,9 @@ def test_a_bucket_is_rebuilt_like_a_folder(
         server.client.put_object(Bucket=bucket, Key=key, Body=b"something else")
 
         warehouse = Warehouse(Backing(store, tmp_path / "cache"))
-        document = _document(warehouse)
-        assert [str(one.blocks) for one in document.history()] == ["1-4", "5-6"]
-        assert document.captures == _before(lost).captures
+        snapshot = _snapshot(warehouse)
+        assert [str(one.blocks) for one in snapshot.history()] == ["1-4", "5-6"]
+        assert snapshot.captures == _before(lost).captures
         segment = lost / "s" / "kit-chain-1-5-6.zip"
         assert set(exact_tables(warehouse, segment).values()) == {True}
 

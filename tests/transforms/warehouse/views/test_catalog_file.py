@@ -1,4 +1,4 @@
-"""The file of views: what a new generation changes of it, and that this is all it reads."""
+"""The file of views: what a new snapshot changes of it, and that this is all it reads."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _loaded(root: Path, source: Path, last: int) -> Path:
     return root / "current.duckdb"
 
 
-def test_the_next_generation_has_the_views_of_one_made_from_nothing(tmp_path: Path) -> None:
+def test_the_next_snapshot_has_the_views_of_one_made_from_nothing(tmp_path: Path) -> None:
     root = tmp_path / "warehouse"
     for last in (10, 20, 30):
         views = _loaded(root, tmp_path / "source", last)
@@ -51,7 +51,7 @@ def test_the_next_generation_has_the_views_of_one_made_from_nothing(tmp_path: Pa
     assert [_asked(views, query) for query in (_VIEWS, _COMMENTS)] == changed
 
 
-def test_the_next_generation_opens_no_data_file_before(tmp_path: Path) -> None:
+def test_the_next_snapshot_opens_no_data_file_before(tmp_path: Path) -> None:
     root, source = tmp_path / "warehouse", tmp_path / "source"
     history_segment(source, last=10)
     load_folder(root, source)
@@ -90,7 +90,7 @@ def test_a_damaged_file_of_views_is_not_built_upon(tmp_path: Path) -> None:
     assert "as of block 20" in str(_asked(views, _VIEWS))
 
 
-def test_the_file_of_views_does_not_grow_with_generations(tmp_path: Path) -> None:
+def test_the_file_of_views_does_not_grow_with_snapshots(tmp_path: Path) -> None:
     root = tmp_path / "warehouse"
     sizes = [_loaded(root, tmp_path / "source", last).stat().st_size for last in range(10, 80, 10)]
     assert sizes[-1] <= 1.2 * sizes[1]

@@ -1,7 +1,7 @@
-"""A document of the warehouse's log: one generation, whole.
+"""A snapshot: one state of the warehouse, as a document of its log.
 
 It names the volumes and what else the warehouse holds. What was loaded, segment by segment, stands
-in the manifests of the volumes, so that a document of 75,000 segments stays below a megabyte.
+in the manifests of the volumes, so that a snapshot of 75,000 segments stays below a megabyte.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ _MARKS = 48
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """When a generation was made, in Unix seconds; one is kept for every hour or so."""
+    """When a snapshot was made, in Unix seconds; one is kept for every hour or so."""
 
-    generation: int
+    snapshot: int
     time: float
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A file that generations before this one named: since when (Unix seconds) none does."""
+    """A file that snapshots before this one named: since when (Unix seconds) none does."""
 
     key: str
-    generation: int
+    snapshot: int
     time: float
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
-    """One generation. `warehouse` is drawn once, `commit` for each attempt to write one.
+class Snapshot:
+    """One state of the warehouse. `warehouse` is drawn once, `commit` for each attempt to write.
 
-    `parent` is the SHA-256 of the document before (empty: none, or it could not be trusted), `time`
-    in Unix seconds; volumes ascend by kind and block. `losses` are what generations before had and
+    `parent` is the SHA-256 of the snapshot before (empty: none, or it could not be trusted), `time`
+    in Unix seconds; volumes ascend by kind and block. `losses` are what snapshots before had and
     nothing holds any more.
     """
 
     warehouse: str
-    generation: int = 0
+    number: int = 0
     commit: str = ""
     parent: str = ""
     time: float = 0.0
@@ -74,13 +74,13 @@ class Document:
         """The volumes of current-state tables, ascending by block: one per schema version."""
         return [volume for volume in self.volumes if volume.kind == "state"]
 
-    def with_volumes(self, volumes: Iterable[Volume]) -> Document:
+    def with_volumes(self, volumes: Iterable[Volume]) -> Snapshot:
         """The same with other volumes."""
         ordered = sorted(volumes, key=lambda volume: (volume.kind, volume.blocks))
         return replace(self, volumes=tuple(ordered))
 
     def named_keys(self) -> set[str]:
-        """Every file of the warehouse that this generation names."""
+        """Every file of the warehouse that this snapshot names."""
         return {file.key for file in self.files()}
 
     def readable(self) -> list[StoredFile]:
@@ -97,12 +97,12 @@ class Document:
         return [volume.file for volume in self.volumes if volume.kind == "history"]
 
     def files(self) -> list[StoredFile]:
-        """Every file of the warehouse that this generation names."""
+        """Every file of the warehouse that this snapshot names."""
         copies = [refused.copy for refused in self.quarantine if refused.copy]
         captures = [self.captures] if self.captures else []
         return [*(file for volume in self.volumes for file in volume.files), *captures, *copies]
 
-    def quarantined(self, refused: Iterable[QuarantinedFile], released: Iterable[str]) -> Document:
+    def quarantined(self, refused: Iterable[QuarantinedFile], released: Iterable[str]) -> Snapshot:
         """The same with some files refused, and some, by key, no longer."""
         fresh = {file.key: file for file in refused}
         gone = set(released) - fresh.keys()
@@ -111,19 +111,19 @@ class Document:
         return replace(self, quarantine=tuple(merged))
 
 
-def new_warehouse() -> Document:
-    """What precedes the first document of a warehouse."""
-    return Document(uuid4().hex)
+def new_warehouse() -> Snapshot:
+    """What precedes the first snapshot of a warehouse."""
+    return Snapshot(uuid4().hex)
 
 
 def following(
-    base: Document,
+    base: Snapshot,
     parent: str,
-    target: Document,
+    target: Snapshot,
     forget: Iterable[str],
     now: float | None = None,
-) -> Document:
-    """The document after `base` with the content of `target`; `parent` is the hash of `base`.
+) -> Snapshot:
+    """The snapshot after `base` with the content of `target`; `parent` is the hash of `base`.
 
     Files that `base` names and `target` does not are dropped from `now` on (None: by this machine's
     clock); of those that were dropped before, `forget` are gone by now.
@@ -131,7 +131,7 @@ def following(
     now = max(
         round(time.time() if now is None else now, 6), base.time
     )  # microseconds, as they are written
-    number = base.generation + 1
+    number = base.number + 1
     keys, gone = target.named_keys(), set(forget)
     old = [file for file in base.dropped if file.key not in keys and file.key not in gone]
     fresh = [Dropped(key, number, now) for key in sorted(base.named_keys() - keys)]
@@ -141,7 +141,7 @@ def following(
     return replace(
         target,
         warehouse=base.warehouse,
-        generation=number,
+        number=number,
         commit=uuid4().hex,
         parent=parent,
         time=now,
@@ -151,7 +151,7 @@ def following(
     )
 
 
-def _losses(base: Document, target: Document) -> tuple[Loss, ...]:
+def _losses(base: Snapshot, target: Snapshot) -> tuple[Loss, ...]:
     """What `base` had, or missed, and `target` does not hold."""
     losses = [*volume_losses(base.losses, base.volumes, target.volumes)]
     if target.captures is None and (base.captures or Loss(CAPTURES) in base.losses):
@@ -159,33 +159,33 @@ def _losses(base: Document, target: Document) -> tuple[Loss, ...]:
     return tuple(losses)
 
 
-def dump_document(document: Document) -> bytes:
-    """Write a document as sealed JSON."""
+def dump_snapshot(snapshot: Snapshot) -> bytes:
+    """Write a snapshot as sealed JSON."""
     tables = _TableSets()
-    volumes = [_volume_row(volume, tables) for volume in document.volumes]
+    volumes = [_volume_row(volume, tables) for volume in snapshot.volumes]
     return seal(
         {
             "format": FORMAT,
-            "warehouse": document.warehouse,
-            "generation": document.generation,
-            "commit": document.commit,
-            "parent": document.parent,
-            "time": _time_text(document.time),
-            "chain": document.chain_id,
+            "warehouse": snapshot.warehouse,
+            "snapshot": snapshot.number,
+            "commit": snapshot.commit,
+            "parent": snapshot.parent,
+            "time": _time_text(snapshot.time),
+            "chain": snapshot.chain_id,
             "columns": [[*pairs] for pairs in tables.columns.listed],
             "tables": [dict(pairs) for pairs in tables.listed],
             "volumes": volumes,
-            "captures": _file_row(document.captures),
-            "quarantine": [refused.dump() for refused in document.quarantine],
-            "dropped": [[d.key, d.generation, _time_text(d.time)] for d in document.dropped],
-            "marks": [[mark.generation, _time_text(mark.time)] for mark in document.marks],
-            "losses": [[*astuple(loss)] for loss in document.losses],
+            "captures": _file_row(snapshot.captures),
+            "quarantine": [refused.dump() for refused in snapshot.quarantine],
+            "dropped": [[d.key, d.snapshot, _time_text(d.time)] for d in snapshot.dropped],
+            "marks": [[mark.snapshot, _time_text(mark.time)] for mark in snapshot.marks],
+            "losses": [[*astuple(loss)] for loss in snapshot.losses],
         }
     )
 
 
-def parse_document(data: bytes, place: str) -> Document:
-    """Read a document. Raises `IntegrityError` where it is damaged, `ConfigError` for a newer one.
+def parse_snapshot(data: bytes, place: str) -> Snapshot:
+    """Read a snapshot. Raises `IntegrityError` where it is damaged, `ConfigError` for a newer one.
 
     `place` names it for a person.
     """
@@ -198,17 +198,17 @@ def parse_document(data: bytes, place: str) -> Document:
         return _parsed(row)
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise IntegrityError(
-            f"{place} lacks what a document of format {FORMAT} has ({error!r}): it was not written "
+            f"{place} lacks what a snapshot of format {FORMAT} has ({error!r}): it was not written "
             "by this release; run strata repair"
         ) from error
 
 
-def _parsed(row: Mapping[str, Any]) -> Document:
+def _parsed(row: Mapping[str, Any]) -> Snapshot:
     columns = [dict(pairs) for pairs in row["columns"]]
     plain = [{table: Shape(columns[at]) for table, at in entry.items()} for entry in row["tables"]]
-    return Document(
+    return Snapshot(
         row["warehouse"],
-        row["generation"],
+        row["snapshot"],
         row["commit"],
         row["parent"],
         _time(row["time"]),
@@ -231,7 +231,7 @@ class _ColumnSets:
 
     def number(self, columns: dict[str, str]) -> int:
         """The place of a table's columns in the list; they live for as long as this does."""
-        # Volumes that were read from a document share the very mappings.
+        # Volumes that were read from a snapshot share the very mappings.
         number = self._numbers.get(id(columns))
         if number is None:
             number = self.listed.setdefault(tuple(columns.items()), len(self.listed))
@@ -291,7 +291,7 @@ def _volume(row: Mapping[str, Any], plain: Sequence[dict[str, Shape]]) -> Volume
 
 
 def _file_row(file: StoredFile | None) -> list[object] | None:
-    """A file's row; the hash is left out where the key has it, which halves a long document."""
+    """A file's row; the hash is left out where the key has it, which halves a long snapshot."""
     if file is None:
         return None
     return [file.key, file.size, *([] if _named_hash(file.key) == file.sha256 else [file.sha256])]

@@ -1,4 +1,4 @@
-"""Documents of the log as bytes: what is written is read back, and nothing else is believed."""
+"""Snapshots of the log as bytes: what is written is read back, and nothing else is believed."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from transforms.objects import ObjectInfo, StoredFile
 from transforms.sealed import seal, unseal
 from transforms.segments.inventory import Refusal
 from transforms.segments.quarantine import QuarantinedFile
-from transforms.warehouse.log.document import (
-    Document,
+from transforms.warehouse.log.snapshot import (
     Dropped,
     Mark,
-    dump_document,
+    Snapshot,
+    dump_snapshot,
     following,
-    parse_document,
+    parse_snapshot,
 )
 from transforms.warehouse.manifests.data_files import data_files
 from transforms.warehouse.manifests.shapes import Shape, Volume
@@ -66,8 +66,8 @@ def _tuples(items: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[object,
     return st.lists(items, max_size=4).map(tuple)
 
 
-_documents = st.builds(
-    Document,
+_snapshots = st.builds(
+    Snapshot,
     _hashes,
     _numbers,
     _hashes,
@@ -82,88 +82,88 @@ _documents = st.builds(
 )
 
 
-@given(_documents)
-def test_what_is_written_is_read_back(document: Document) -> None:
-    read = parse_document(dump_document(document), "here")
-    assert read == document
-    for ours, theirs in zip(read.volumes, document.volumes, strict=True):
+@given(_snapshots)
+def test_what_is_written_is_read_back(snapshot: Snapshot) -> None:
+    read = parse_snapshot(dump_snapshot(snapshot), "here")
+    assert read == snapshot
+    for ours, theirs in zip(read.volumes, snapshot.volumes, strict=True):
         for table, shape in theirs.shapes.items():
             assert list(ours.shapes[table].columns) == list(shape.columns)
 
 
-def _example() -> Document:
+def _example() -> Snapshot:
     file = StoredFile("manifests/1-10.parquet", 5, "0" * 64)
     shapes = {"orders": Shape({"id": "bytea", "price": "hugeint"}, {"price"})}
     blocks = BlockRange(1, 10)
     data = data_files(blocks, {"orders": ["1" * 64, 7]})
     volume = Volume("history", file, blocks, 1, shapes, data, file)
     refused = QuarantinedFile(Refusal(ObjectInfo("x.zip", 1, "v"), "it is bad"), file)
-    base = Document("w" * 32, 3, "c" * 32, "", 1e9, "chain", (volume,), file, (refused,))
+    base = Snapshot("w" * 32, 3, "c" * 32, "", 1e9, "chain", (volume,), file, (refused,))
     return following(base, "p" * 64, base.with_volumes([]), ())
 
 
-def test_every_flipped_bit_of_a_document_is_refused() -> None:
-    data = dump_document(_example())
+def test_every_flipped_bit_of_a_snapshot_is_refused() -> None:
+    data = dump_snapshot(_example())
     for place in range(len(data)):
         for bit in range(8):
             flipped = bytearray(data)
             flipped[place] ^= 1 << bit
             with pytest.raises(IntegrityError, match="here"):
-                parse_document(bytes(flipped), "here")
+                parse_snapshot(bytes(flipped), "here")
 
 
-def test_a_document_that_was_cut_or_continued_is_refused() -> None:
-    data = dump_document(_example())
+def test_a_snapshot_that_was_cut_or_continued_is_refused() -> None:
+    data = dump_snapshot(_example())
     for length in range(len(data)):
         with pytest.raises(IntegrityError, match="here"):
-            parse_document(data[:length], "here")
+            parse_snapshot(data[:length], "here")
     for longer in (data + b"\n", data + data, b" " + data):
         with pytest.raises(IntegrityError, match="here"):
-            parse_document(longer, "here")
+            parse_snapshot(longer, "here")
 
 
-def test_a_document_of_a_later_release_says_so() -> None:
+def test_a_snapshot_of_a_later_release_says_so() -> None:
     with pytest.raises(ConfigError, match="use a newer one"):
-        parse_document(seal({"format": 2, "whatever": []}), "here")
+        parse_snapshot(seal({"format": 2, "whatever": []}), "here")
 
 
 @settings(max_examples=50)
-@given(_documents, _documents)
-def test_the_next_document_is_read_back_too(base: Document, wanted: Document) -> None:
+@given(_snapshots, _snapshots)
+def test_the_next_snapshot_is_read_back_too(base: Snapshot, wanted: Snapshot) -> None:
     after = following(base, "p" * 64, wanted, ())
-    assert parse_document(dump_document(after), "here") == after
-    assert after.generation == base.generation + 1
+    assert parse_snapshot(dump_snapshot(after), "here") == after
+    assert after.number == base.number + 1
     assert after.time >= base.time
 
 
-def test_what_a_generation_no_longer_names_is_dropped_until_it_is_forgotten() -> None:
+def test_what_a_snapshot_no_longer_names_is_dropped_until_it_is_forgotten() -> None:
     files = StoredFile("manifests/a", 1, ""), StoredFile("index/a", 1, "")
     named = Volume("history", files[0], BlockRange(1, 2), 1, {}, {}, files[1])
-    first = following(Document("w"), "", Document("w", volumes=(named,)), ())
+    first = following(Snapshot("w"), "", Snapshot("w", volumes=(named,)), ())
     second = following(first, "", first.with_volumes([]), ())
-    assert [(one.key, one.generation) for one in second.dropped] == [
+    assert [(one.key, one.snapshot) for one in second.dropped] == [
         ("index/a", 2),
         ("manifests/a", 2),
     ]
     third = following(second, "", second, ["index/a"])
-    assert [(one.key, one.generation, one.time) for one in third.dropped] == [
+    assert [(one.key, one.snapshot, one.time) for one in third.dropped] == [
         ("manifests/a", 2, second.time)
     ]
     again = following(third, "", third.with_volumes([named]), ())
     assert again.dropped == ()
 
 
-def test_the_document_of_75000_compacted_segments_is_below_a_megabyte() -> None:
-    document = Document("w" * 32, volumes=tuple(volumes(750, 100)))
-    assert len(dump_document(document)) < LIMIT_BYTES
+def test_the_snapshot_of_75000_compacted_segments_is_below_a_megabyte() -> None:
+    snapshot = Snapshot("w" * 32, volumes=tuple(volumes(750, 100)))
+    assert len(dump_snapshot(snapshot)) < LIMIT_BYTES
 
 
 @pytest.mark.parametrize("member", ["volumes", "marks", "time", "warehouse"])
-def test_a_sound_document_of_another_shape_is_refused_in_words(member: str) -> None:
-    row = unseal(dump_document(Document("w", 1)), "here")
+def test_a_sound_snapshot_of_another_shape_is_refused_in_words(member: str) -> None:
+    row = unseal(dump_snapshot(Snapshot("w", 1)), "here")
     del row[member]
     with pytest.raises(IntegrityError, match=f"here lacks what .*{member}.* run strata repair"):
-        parse_document(seal(row), "here")
+        parse_snapshot(seal(row), "here")
 
 
 def test_what_no_volume_holds_any_more_is_missed_until_it_is_there_again() -> None:
@@ -172,13 +172,13 @@ def test_what_no_volume_holds_any_more_is_missed_until_it_is_there_again() -> No
         name = f"{kind}/{blocks.key}.{'a' * 64}.duckdb"
         return Volume(kind, StoredFile(name, 1, "a" * 64), blocks, 71, {})
 
-    def after(base: Document, *volumes: Volume) -> Document:
+    def after(base: Snapshot, *volumes: Volume) -> Snapshot:
         found = following(base, "", base.with_volumes(volumes), ())
-        return parse_document(dump_document(found), "it")
+        return parse_snapshot(dump_snapshot(found), "it")
 
     captures = StoredFile("spam/c", 1, "c" * 64)
-    whole = Document("w", volumes=(volume("history", 1, 30), volume("state", 21, 30)))
-    lost = following(replace(whole, captures=captures), "", Document("w"), ())
+    whole = Snapshot("w", volumes=(volume("history", 1, 30), volume("state", 21, 30)))
+    lost = following(replace(whole, captures=captures), "", Snapshot("w"), ())
     assert sorted(map(str, lost.losses)) == [
         "the blocks 1 to 30",
         "the current state at block 30",

@@ -1,8 +1,8 @@
-"""Snapshots: one catalog generation held open for requests, and the change to the next one.
+"""Open snapshots: a snapshot of the warehouse held open for requests, and the change to the next.
 
-A request reads one generation from beginning to end. A newer one is opened beside it; the files
+A request reads one snapshot from beginning to end. A newer one is opened beside it; the files
 that only the older one needs are let go of when its last request is over. While a file of the
-newest generation is lost or damaged, requests for rows are refused: they never get fewer. Index
+newest snapshot is lost or damaged, requests for rows are refused: they never get fewer. Index
 files are answered around.
 """
 
@@ -49,8 +49,8 @@ class Block:
 
 
 @dataclass(repr=False)
-class Snapshot:
-    """One generation with its files attached; the same for all requests that read it.
+class OpenSnapshot:
+    """One snapshot with its files attached; the same for all requests that read it.
 
     `files` are the names in SQL of the files of current states, by the key of their volume,
     `aliases` those of all attached files, which `lease` keeps on this machine like all others;
@@ -75,7 +75,7 @@ class Snapshot:
     _built: dict[Hashable, object] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        return f"Snapshot(generation {self.catalog.generation}, {self.users} users)"
+        return f"OpenSnapshot(snapshot {self.catalog.snapshot_number}, {self.users} users)"
 
     @property
     def segments(self) -> int | None:
@@ -90,11 +90,11 @@ class Snapshot:
     @property
     def is_whole(self) -> bool:
         """Whether it has all rows that were ever loaded."""
-        return not (self.lost or self.catalog.document.losses)
+        return not (self.lost or self.catalog.snapshot.losses)
 
     def is_of(self, catalog: Catalog | None) -> bool:
-        """Whether it is this generation."""
-        return catalog is not None and catalog.document.commit == self.catalog.document.commit
+        """Whether it is this snapshot."""
+        return catalog is not None and catalog.snapshot.commit == self.catalog.snapshot.commit
 
     def history(self, table: str) -> Sequence[HeldTable]:
         """The table in every file of history that has it, ascending by block."""
@@ -109,7 +109,7 @@ class Snapshot:
         tables = self._held(f"state of {table}", table, lambda: self.catalog.states()[-1:])
         return tables[0] if tables else None
 
-    def once(self, name: Hashable, build: Callable[[Snapshot], _Built]) -> _Built:
+    def once(self, name: Hashable, build: Callable[[OpenSnapshot], _Built]) -> _Built:
         """What `build` makes of this snapshot, kept as long as it: SQL texts, for instance.
 
         A name may not depend on the volumes that a request needs, of which there is no end.
@@ -137,7 +137,7 @@ class Snapshot:
     def _held(
         self, name: str, table: str, volumes: Callable[[], Sequence[Volume]]
     ) -> Sequence[HeldTable]:
-        def find(snapshot: Snapshot) -> Sequence[HeldTable]:
+        def find(snapshot: OpenSnapshot) -> Sequence[HeldTable]:
             tables = []
             for volume in volumes():
                 if table in volume.shapes:
@@ -156,7 +156,7 @@ class Snapshot:
 class Reading:
     """A snapshot and a connection, for one job in a thread; only `interrupt` is for others."""
 
-    snapshot: Snapshot
+    snapshot: OpenSnapshot
     session: Session
     examine: Callable[[Collection[Path]], UnavailableError | None] = lambda _: None
     """Hashes files of which reading failed; returns what refuses the request if any is lost."""
@@ -188,11 +188,11 @@ class Reading:
         self.session.interrupt()
 
 
-Prepare = Callable[[Reading, Snapshot | None], object]
+Prepare = Callable[[Reading, OpenSnapshot | None], object]
 
 
-class Snapshots:
-    """The newest generation of a warehouse, for all requests of a process."""
+class OpenSnapshots:
+    """The newest snapshot of a warehouse, for all requests of a process."""
 
     def __init__(
         self, warehouse: Warehouse, pool: SessionPool, prepare: Prepare | None = None
@@ -203,7 +203,7 @@ class Snapshots:
         self._lock = Lock()
         self._refreshing = Lock()
         self._examining = Lock()
-        self._current: Snapshot | None = None
+        self._current: OpenSnapshot | None = None
         self._damage: Damage | None = None
         self._lost = LostFiles(warehouse)
         self._indexes = Indexes(warehouse)
@@ -217,11 +217,11 @@ class Snapshots:
         threads: int = 1,
         memory_limit: str = MEMORY_LIMIT,
         prepare: Prepare | None = None,
-    ) -> Iterator[Snapshots]:
+    ) -> Iterator[OpenSnapshots]:
         """Open a warehouse for serving, whether or not anything is loaded yet, or lost.
 
         `threads` and `memory_limit` are DuckDB's, for all requests together. `prepare` is called
-        with each generation, and the one before, so that no request has to wait for what it makes.
+        with each snapshot, and the one before, so that no request has to wait for what it makes.
         """
         with ExitStack() as closing:
             scratch = Path(closing.enter_context(TemporaryDirectory(prefix="strata-")))
@@ -234,21 +234,21 @@ class Snapshots:
             yield snapshots
 
     @property
-    def current(self) -> Snapshot | None:
-        """The newest generation, None where nothing was ever loaded. Not held open by this."""
+    def current(self) -> OpenSnapshot | None:
+        """The newest snapshot, None where nothing was ever loaded. Not held open by this."""
         return self._current
 
     @property
     def damage(self) -> Damage | None:
-        """What of the newest generation is lost or damaged, so that no rows are served."""
+        """What of the newest snapshot is lost or damaged, so that no rows are served."""
         return self._damage
 
     def refresh(self) -> bool:
-        """Go over to a newer generation if there is one: say so.
+        """Go over to a newer snapshot if there is one: say so.
 
         Cheap when there is nothing new, so that it can be called every second. Raises
         `IntegrityError` while something is lost or damaged. What else it raises leaves the present
-        generation in use.
+        snapshot in use.
         """
         with self._refreshing:
             try:
@@ -258,7 +258,7 @@ class Snapshots:
                 raise
 
     def look(self) -> None:
-        """Refuse requests for rows, and be refreshed, where files of the present generation lack.
+        """Refuse requests for rows, and be refreshed, where files of the present snapshot lack.
 
         This lists the warehouse's folders, and hashes what was written to.
         """
@@ -280,7 +280,7 @@ class Snapshots:
 
     @property
     def lost_indexes(self) -> int:
-        """How many index files of the newest generation are answered around."""
+        """How many index files of the newest snapshot are answered around."""
         indexes = self._current.indexes.values() if self._current is not None else ()
         return sum(not index.is_sound for index in indexes)
 
@@ -309,20 +309,20 @@ class Snapshots:
         return not is_present
 
     def _newest_catalog(self) -> Catalog | None:
-        """The newest generation, None where nothing is loaded.
+        """The newest snapshot, None where nothing is loaded.
 
         At the start, and with the bucket away, it is the last one that this machine has seen.
         """
         try:
-            document = self._warehouse.document()
+            snapshot = self._warehouse.snapshot()
         except ConnectionError:
             catalog = self._warehouse.last_seen() if self._current is None else None
             if catalog is None:
                 raise
             return catalog
-        if document is None or not (document.volumes or document.losses):
+        if snapshot is None or not (snapshot.volumes or snapshot.losses):
             return None
-        return self._warehouse.backing.catalog(document)
+        return self._warehouse.backing.catalog(snapshot)
 
     def _losses(self, catalog: Catalog) -> Losses:
         """The lost files; with the bucket away at the start nothing counts as lost."""
@@ -333,7 +333,7 @@ class Snapshots:
                 return {}
             raise
 
-    def _go_over(self, following: Snapshot) -> None:
+    def _go_over(self, following: OpenSnapshot) -> None:
         with self._lock:
             former, self._current = self._current, following
         if former is not None:
@@ -341,7 +341,7 @@ class Snapshots:
 
     @contextmanager
     def reading(self, *, needs_rows: bool = True) -> Iterator[Reading]:
-        """Hold the newest generation for one job, which begins and ends on one thread.
+        """Hold the newest snapshot for one job, which begins and ends on one thread.
 
         Raises `UnavailableError` without one, and where files of it are lost, unless the job needs
         no rows.
@@ -364,11 +364,11 @@ class Snapshots:
                 self._let_go(snapshot)
 
     def check_rows(self) -> None:
-        """Raise `UnavailableError` where files of the newest generation are lost or damaged."""
+        """Raise `UnavailableError` where files of the newest snapshot are lost or damaged."""
         if self._damage is not None:
             raise UnavailableError(self._damage.sentence)
 
-    def refusal(self, snapshot: Snapshot) -> UnavailableError | None:
+    def refusal(self, snapshot: OpenSnapshot) -> UnavailableError | None:
         """What refuses a request that found a record damaged; None where none is."""
         return self._examine(snapshot.catalog, ())
 
@@ -376,11 +376,11 @@ class Snapshots:
         """Refuse a request, and those that follow, where files of which reading failed are damaged.
 
         Manifests, whose readers do not say which one it was, are examined in any case.
-        They are opened again, or left out, when the generation is refreshed.
+        They are opened again, or left out, when the snapshot is refreshed.
         """
         with self._examining:
             if self._damage is None:
-                manifests = map(catalog.files.path, catalog.document.manifests())
+                manifests = map(catalog.files.path, catalog.snapshot.manifests())
                 examination = self._lost.examine(catalog, {*paths, *manifests})
                 if examination.losses:
                     self._damage = self._lost.damage(self._lost.error(examination.losses))
@@ -388,22 +388,22 @@ class Snapshots:
                     self._damage = Damage(_NEW_COPIES)
             return UnavailableError(self._damage.sentence) if self._damage else None
 
-    def _retire(self, snapshot: Snapshot) -> None:
+    def _retire(self, snapshot: OpenSnapshot) -> None:
         with self._lock:
             snapshot.retired = True
             unused = not snapshot.users
         if unused:
             self._let_go(snapshot)
 
-    def _let_go(self, snapshot: Snapshot) -> None:
+    def _let_go(self, snapshot: OpenSnapshot) -> None:
         for alias in snapshot.aliases:
             self._pool.release(alias)
         if self._current is not None:
             self._indexes.keep(self._current.catalog)
         snapshot.lease.close()
 
-    def _opened(self, catalog: Catalog, lost: Losses) -> Snapshot:
-        """Open a generation without the files that are lost, or turn out to be."""
+    def _opened(self, catalog: Catalog, lost: Losses) -> OpenSnapshot:
+        """Open a snapshot without the files that are lost, or turn out to be."""
         while True:
             try:
                 return self._open(catalog, lost)
@@ -415,23 +415,23 @@ class Snapshots:
                 raise cause
             lost = {**lost, **result.losses}
 
-    def _open(self, catalog: Catalog, lost: Losses) -> Snapshot:
+    def _open(self, catalog: Catalog, lost: Losses) -> OpenSnapshot:
         check_open_files(len(catalog.volumes))
         with ExitStack() as undo:
             lease = undo.enter_context(ExitStack())
-            there = [file for file in catalog.document.readable() if file not in lost]
+            there = [file for file in catalog.snapshot.readable() if file not in lost]
             lease.enter_context(catalog.files.hold(there))
             databases = {
                 volume.key: volume.file for volume in catalog.volumes if volume.kind == "state"
             }
-            captures = catalog.document.captures
+            captures = catalog.snapshot.captures
             aliases: dict[StoredFile, str] = {}
             for file in (*databases.values(), *([captures] if captures else [])):
                 if file not in lost:
                     aliases[file] = self._pool.attach(catalog.files.path(file))
                     undo.callback(self._pool.release, aliases[file])
             files = {key: aliases[file] for key, file in databases.items() if file in aliases}
-            snapshot = Snapshot(catalog, files, tuple(aliases.values()), lease, lost)
+            snapshot = OpenSnapshot(catalog, files, tuple(aliases.values()), lease, lost)
             snapshot.segment_lists = self._segments(snapshot)
             if not lost:
                 snapshot.indexes = self._indexes.open(catalog, lease)
@@ -439,10 +439,10 @@ class Snapshots:
             undo.pop_all()
             return snapshot
 
-    def _complete(self, snapshot: Snapshot, aliases: Mapping[StoredFile, str]) -> None:
+    def _complete(self, snapshot: OpenSnapshot, aliases: Mapping[StoredFile, str]) -> None:
         """What requests for rows need besides the files."""
         catalog, files, current = snapshot.catalog, snapshot.files, self._current
-        captures = catalog.document.captures
+        captures = catalog.snapshot.captures
         snapshot.captures = aliases[captures] if captures is not None else None
         if current is not None:  # what cannot be read is found before it is served
             self._pool.attached_files({*files.values()} - {*current.files.values()})
@@ -455,10 +455,10 @@ class Snapshots:
             if self._prepare is not None:
                 self._prepare(Reading(snapshot, session), current)
 
-    def _segments(self, snapshot: Snapshot) -> Mapping[str, SegmentList] | None:
+    def _segments(self, snapshot: OpenSnapshot) -> Mapping[str, SegmentList] | None:
         """The segments; None where the manifests of some are lost."""
         catalog = snapshot.catalog
-        if not snapshot.lost.keys().isdisjoint(catalog.document.manifests()):
+        if not snapshot.lost.keys().isdisjoint(catalog.snapshot.manifests()):
             return None
         former = self._current.known_segments if self._current is not None else {}
         return {
@@ -467,14 +467,14 @@ class Snapshots:
         }
 
 
-def _is_same(former: Snapshot, following: Snapshot, volume: str) -> bool:
+def _is_same(former: OpenSnapshot, following: OpenSnapshot, volume: str) -> bool:
     """Whether a volume is asked at the same places."""
     return (former.files.get(volume), former.indexes.get(volume)) == (
         *(following.files.get(volume), following.indexes.get(volume)),
     )
 
 
-def _newest(session: Session, snapshot: Snapshot) -> Block | None:
+def _newest(session: Session, snapshot: OpenSnapshot) -> Block | None:
     blocks = snapshot.history("blocks")
     if not blocks:
         return None

@@ -1,4 +1,4 @@
-"""Generations under requests: followed without dropping one, and let go of afterwards."""
+"""Snapshots under requests: followed without dropping one, and let go of afterwards."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from api.core.api_errors import FailedError, UnavailableError
-from api.core.snapshots import Reading, Snapshots
+from api.core.open_snapshots import OpenSnapshots, Reading
 from api.queries.liquidity import changed_provisions, current_provisions
 from api.queries.network import info, segments_page, vega_time
 from api.queries.orders import list_order_versions
@@ -40,10 +40,10 @@ def _open_files(root: Path) -> set[str]:
     }
 
 
-def test_a_request_reads_one_generation_from_beginning_to_end(tmp_path: Path) -> None:
+def test_a_request_reads_one_snapshot_from_beginning_to_end(tmp_path: Path) -> None:
     root = tmp_path / "warehouse"
     load(chain_folder(tmp_path / "source", 0), root)
-    with Snapshots.open(open_warehouse(root)) as snapshots:
+    with OpenSnapshots.open(open_warehouse(root)) as snapshots:
         with snapshots.reading() as early:
             assert _versions(early) == ["1"]
             load(chain_folder(tmp_path / "source", 1), root)
@@ -63,7 +63,7 @@ def test_files_are_let_go_of_when_their_last_request_is_over(tmp_path: Path) -> 
     unused = {*STATE_TABLES} - {"node_signatures"}
     build_segment(tmp_path / "source", last=3, omit=unused)
     load(tmp_path / "source", root)
-    with Snapshots.open(open_warehouse(root)) as snapshots:
+    with OpenSnapshots.open(open_warehouse(root)) as snapshots:
         with snapshots.reading() as early:
             files = {item.kind: item.files for item in early.snapshot.catalog.volumes}
             old_state = {str(root / file.key) for file in files["state"]}
@@ -81,10 +81,10 @@ def test_files_are_let_go_of_when_their_last_request_is_over(tmp_path: Path) -> 
     assert _open_files(root) == set()
 
 
-def test_cursors_outlive_the_generation_that_gave_them(tmp_path: Path) -> None:
+def test_cursors_outlive_the_snapshot_that_gave_them(tmp_path: Path) -> None:
     root = tmp_path / "warehouse"
     load(chain_folder(tmp_path / "source", 0, 1), root)
-    with Snapshots.open(open_warehouse(root)) as snapshots:
+    with OpenSnapshots.open(open_warehouse(root)) as snapshots:
         with snapshots.reading() as reading:
             first, info_ = page(reading, f"{_PATH}?pagination.first=2")
         load(chain_folder(tmp_path / "source", 2), root)
@@ -98,7 +98,7 @@ def test_cursors_outlive_the_generation_that_gave_them(tmp_path: Path) -> None:
     assert [edge["node"]["version"] for edge in again] == ["4", "3"]
 
 
-def test_many_threads_read_while_the_generation_changes(tmp_path: Path) -> None:
+def test_many_threads_read_while_the_snapshot_changes(tmp_path: Path) -> None:
     root = tmp_path / "warehouse"
     load(chain_folder(tmp_path / "source", 0), root)
     stop = threading.Event()
@@ -112,7 +112,7 @@ def test_many_threads_read_while_the_generation_changes(tmp_path: Path) -> None:
                 assert len(found.records) == {10: 1, 20: 3}[height]
                 seen.add(height)
 
-    with Snapshots.open(open_warehouse(root)) as snapshots, ThreadPoolExecutor(4) as threads:
+    with OpenSnapshots.open(open_warehouse(root)) as snapshots, ThreadPoolExecutor(4) as threads:
         running = [threads.submit(read) for _ in range(4)]
         load(chain_folder(tmp_path / "source", 1), root)
         snapshots.refresh()
@@ -126,7 +126,7 @@ def test_without_anything_loaded_the_server_says_so_and_notices_the_first_load(
     tmp_path: Path,
 ) -> None:
     root = tmp_path / "warehouse"
-    with Snapshots.open(open_warehouse(root)) as snapshots:
+    with OpenSnapshots.open(open_warehouse(root)) as snapshots:
         assert snapshots.current is None
         assert not snapshots.refresh()
         with pytest.raises(UnavailableError, match="nothing is loaded yet"), snapshots.reading():
@@ -138,12 +138,12 @@ def test_without_anything_loaded_the_server_says_so_and_notices_the_first_load(
 
 
 @pytest.mark.parametrize("harm", ["lost", "damaged"])
-def test_a_generation_that_is_not_whole_is_refused_until_it_is_whole_again(
+def test_a_snapshot_that_is_not_whole_is_refused_until_it_is_whole_again(
     tmp_path: Path, harm: str
 ) -> None:
     root, folder = tmp_path / "warehouse", "data/blocks"
     load(chain_folder(tmp_path / "source", 0), root)
-    with Snapshots.open(open_warehouse(root)) as snapshots:
+    with OpenSnapshots.open(open_warehouse(root)) as snapshots:
         known = {*(root / folder).iterdir()}
         load(chain_folder(tmp_path / "source", 1), root)
         (fresh,) = {*(root / folder).iterdir()} - known
@@ -164,7 +164,7 @@ def test_a_generation_that_is_not_whole_is_refused_until_it_is_whole_again(
 def test_an_interrupted_request_stops_and_stays_stopped(tmp_path: Path) -> None:
     root = tmp_path / "warehouse"
     load(chain_folder(tmp_path / "source", 0), root)
-    with Snapshots.open(open_warehouse(root)) as snapshots:
+    with OpenSnapshots.open(open_warehouse(root)) as snapshots:
         with snapshots.reading() as reading, ThreadPoolExecutor(1) as thread:
             over = threading.Event()
 
@@ -189,7 +189,7 @@ def test_the_network_is_known_without_a_query(tmp_path: Path) -> None:
     source = chain_folder(tmp_path / "source", 0, 1)
     load(source, root)
     sources = [source / f"kit-chain-1-{blocks}.zip" for blocks in ("1-10", "11-20")]
-    with Snapshots.open(open_warehouse(root)) as snapshots, snapshots.reading() as reading:
+    with OpenSnapshots.open(open_warehouse(root)) as snapshots, snapshots.reading() as reading:
         newest, oldest = segments_page(reading.snapshot, ListSegments())
         assert (newest[:2], oldest[:2]) == ((11, 20), (1, 10))
         assert newest[4:] == (1, "kit-chain")
@@ -214,7 +214,7 @@ def test_a_segment_that_lacks_a_key_is_loaded_and_answered_around(tmp_path: Path
     }
     build_segment(tmp_path / "source", last=10, tables=tables, omit=STATE_TABLES)
     load(tmp_path / "source", tmp_path / "warehouse")
-    with Snapshots.open(open_warehouse(tmp_path / "warehouse")) as snapshots:
+    with OpenSnapshots.open(open_warehouse(tmp_path / "warehouse")) as snapshots:
         with snapshots.reading() as reading:
             assert _versions(reading) == []
             assert page(reading, "/api/v2/withdrawals")[0] == []
@@ -239,7 +239,7 @@ def test_columns_that_hide_the_numbers_of_rows_hide_no_rows(tmp_path: Path) -> N
     build_segment(tmp_path / "source", last=10, tables=tables, omit=STATE_TABLES)
     load(tmp_path / "source", tmp_path / "warehouse")
     with (
-        Snapshots.open(open_warehouse(tmp_path / "warehouse")) as snapshots,
+        OpenSnapshots.open(open_warehouse(tmp_path / "warehouse")) as snapshots,
         snapshots.reading() as reading,
     ):
         assert len(_versions(reading)) == 1
@@ -256,7 +256,7 @@ def test_without_blocks_there_is_no_time(tmp_path: Path) -> None:
     (path,) = (warehouse.cache / "data" / "blocks").iterdir()
     change_rows(path, "delete from rows")
     relist(warehouse)
-    with Snapshots.open(warehouse) as snapshots, snapshots.reading() as reading:
+    with OpenSnapshots.open(warehouse) as snapshots, snapshots.reading() as reading:
         assert reading.snapshot.newest is None
         with pytest.raises(FailedError, match="failed to get last block"):
             vega_time(reading.snapshot)

@@ -1,0 +1,94 @@
+"""What this machine has seen of a warehouse's log, so that an older one is not taken for it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from transforms.errors import IntegrityError, StrataError
+from transforms.files import file_version, new_file
+from transforms.scratch import scratch_folder
+from transforms.warehouse.log.snapshot import Snapshot, parse_snapshot
+
+_NAME = "seen.json"
+
+
+class NewestSnapshot:
+    """The newest snapshot seen, in a file of the cache; where none can be written, in none."""
+
+    def __init__(self, cache: Path) -> None:
+        self.path = cache / _NAME
+        self._scratch = cache / "scratch"
+        self._entry: tuple[str, Snapshot, str] | None = None
+
+    def keep(self, snapshot: Snapshot, data: bytes) -> None:
+        """Remember a snapshot and its bytes, unless a newer one is known already."""
+        last_seen = self.snapshot()
+        if (
+            last_seen is not None
+            and last_seen.warehouse == snapshot.warehouse
+            and last_seen.number >= snapshot.number
+        ):
+            return
+        with (
+            suppress(OSError),
+            scratch_folder(self._scratch) as scratch,
+            new_file(self.path, scratch, durable=False) as file,
+        ):
+            file.write(data)
+            file.flush()
+            version = file_version(os.fstat(file.fileno()))
+            self._entry = (version, snapshot, hashlib.sha256(data).hexdigest())
+
+    def snapshot(self) -> Snapshot | None:
+        """The newest snapshot seen; None where there is none, or what is kept is damaged."""
+        entry = self.newest()
+        return entry[0] if entry else None
+
+    def newest(self) -> tuple[Snapshot, str] | None:
+        """The same, with the SHA-256 of its bytes."""
+        with suppress(OSError, StrataError):
+            version = file_version(self.path.stat())
+            entry = self._entry
+            # A snapshot of thousands of volumes takes longer to parse than to replace.
+            if entry is None or entry[0] != version:
+                data = self.path.read_bytes()
+                snapshot = parse_snapshot(data, str(self.path))
+                entry = (version, snapshot, hashlib.sha256(data).hexdigest())
+                self._entry = entry
+            return entry[1], entry[2]
+        return None
+
+
+def check_seen(last_seen: Snapshot | None, snapshot: Snapshot | None, place: str) -> None:
+    """Raise `IntegrityError` where the newest snapshot is older than, or not, what was seen.
+
+    `last_seen` must be from before `snapshot` was looked for: other processes of this machine
+    may see newer ones at any time.
+    """
+    if last_seen is None:
+        return
+    warehouse, number = last_seen.warehouse, last_seen.number
+    advice = (
+        "a backup was put there, or snapshots were lost; nothing was changed. strata repair "
+        "says what is there and lets you choose"
+    )
+    if snapshot is None:
+        raise IntegrityError(
+            f"{place} is empty, and this machine has seen snapshot {number}: {advice}"
+        )
+    if snapshot.warehouse != warehouse:
+        raise IntegrityError(
+            f"{place} belongs to another warehouse than the one this machine has seen "
+            f"({snapshot.warehouse}, not {warehouse}): {advice}"
+        )
+    if snapshot.number < number:
+        raise IntegrityError(
+            f"{place} is snapshot {snapshot.number}, and this machine has seen {number}: {advice}"
+        )
+    if snapshot.number == number and snapshot.commit != last_seen.commit:
+        raise IntegrityError(
+            f"{place} is not the snapshot {number} that this machine has seen: {advice}"
+        )
