@@ -7,7 +7,6 @@ not, and what compresses it (`api.http.compression`).
 from __future__ import annotations
 
 import json
-import re
 from typing import Any, Generic, TypeVar
 
 from starlette.datastructures import Headers as HeaderFields
@@ -27,7 +26,7 @@ from api.http.answers import (
     method_not_allowed,
     room_of,
 )
-from api.http.parameters import parse_query, read_request
+from api.http.parameters import parse_query, read_request, time_limit
 from api.queries.messages import record_json
 from api.queries.operation import Operation
 
@@ -36,8 +35,6 @@ _Request = TypeVar("_Request")
 _ERROR_TYPE = (b"content-type", b"application/grpc")
 _FORM = "application/x-www-form-urlencoded"
 _MOST_FORM_BYTES = 64 * 1024
-_TIMEOUT = re.compile(r"([0-9]{1,8})([HMSmun])")
-_UNITS = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 
 
 class _UnknownMethodError(Exception):
@@ -69,7 +66,7 @@ class CallEndpoint(Generic[_Request]):
         try:
             pairs = await _read_query(scope, receive)
             request = read_request(self._operation, pairs, scope["path_params"])
-            seconds = _read_seconds(scope, self._runner.seconds)
+            seconds = time_limit(scope, self._runner.seconds)
         except MalformedParameterError as error:
             return failure(error, headers)
         except _UnknownMethodError:
@@ -147,17 +144,3 @@ async def _body(receive: Receive) -> bytes:
         if len(body) > _MOST_FORM_BYTES:
             raise MalformedParameterError("http: request body too large")
     return body
-
-
-def _read_seconds(scope: Scope, most: float) -> float:
-    """The time limit: `most`, or the client's own `Grpc-Timeout` where that is shorter.
-
-    Raises `MalformedParameterError`.
-    """
-    timeout = HeaderFields(scope=scope).get("grpc-timeout")
-    if timeout is None:
-        return most
-    match = _TIMEOUT.fullmatch(timeout)
-    if match is None:
-        raise MalformedParameterError(f"invalid grpc-timeout: {timeout}")
-    return min(most, int(match[1]) * _UNITS[match[2]])

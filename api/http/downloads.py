@@ -26,7 +26,7 @@ from api.core.clients import Slots
 from api.core.workers import Blocks, QueryRunner, Read, Workers
 from api.http.answers import client_key, departure, envelope, failure, method_not_allowed
 from api.http.file_answers import FileContent, FileSender
-from api.http.parameters import parse_query, read_request
+from api.http.parameters import parse_query, read_request, time_limit
 from api.operations import EXPORT
 from api.queries.export_request import ExportQuery
 from exporters.zips.layout import Layout
@@ -57,8 +57,8 @@ class Download:
         try:
             request = read_request(EXPORT, parse_query(scope["query_string"]))
             with self._slots.taken(client_key(scope)):
-                query = self._exports.of(request)
-                layout, _ = await self._runner.run(query, self._runner.seconds, departure(receive))
+                query, seconds = self._exports.of(request), time_limit(scope, self._runner.seconds)
+                layout, _ = await self._runner.run(query, seconds, departure(receive))
                 preference = Headers(scope=scope).get("want-repr-digest")
                 if scope["method"] == "HEAD" and is_wanted(preference):
                     await self._digests.find(layout, self._sender.workers, receive)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from math import inf
 
 from starlette.types import Message, Receive, Scope, Send
 
-from api.core.api_errors import ApiError, MalformedParameterError
+from api.core.api_errors import ApiError, Code, DeadlineError, MalformedParameterError
 from api.core.clients import Slots
 from api.core.descriptors import message
 from api.http.answers import (
@@ -24,7 +25,7 @@ from api.http.answers import (
     method_not_allowed,
     room_of,
 )
-from api.http.parameters import parse_query, read_request
+from api.http.parameters import parse_query, read_request, time_limit
 from api.operations import STREAM
 from api.queries.liquidity import ProvisionFilter
 from api.queries.messages import error_json, record_json
@@ -40,6 +41,7 @@ _HEADERS = (
 )
 _PROVISION = message("vega.LiquidityProvision")
 _TRY_AGAIN_LATER = 1013
+_POLICY_VIOLATION = 1008  # of a request that is wrong however often it comes
 # A message or two, and what a connection keeps of them.
 _ROOM_BYTES = 128 * 1024
 
@@ -65,13 +67,14 @@ class ProvisionStream:
         try:
             request = _request(scope)
             criteria = ProvisionFilter.of(request)
+            seconds = time_limit(scope, inf)
             self._feed.check_rows()
             with self._slots.taken(client_key(scope)):
                 room_of(scope).take(_ROOM_BYTES)
                 await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS]})
                 # Sent at once: a reader should know that it is connected before anything happens.
                 await send({"type": "http.response.body", "body": b"", "more_body": True})
-                lines = self._lines(criteria, snapshot=request.snapshot)
+                lines = self._lines(criteria, seconds, snapshot=request.snapshot)
                 if await self._pump(lines, _body, receive, send):
                     await send({"type": "http.response.body"})
         except MalformedParameterError as error:
@@ -82,24 +85,36 @@ class ProvisionStream:
     async def _over_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         protocol = "Bearer" if scope["subprotocols"][:1] == ["Bearer"] else None
         await send({"type": "websocket.accept", "subprotocol": protocol})
+        code = _TRY_AGAIN_LATER
         try:
             request = _request(scope)
-            criteria = ProvisionFilter.of(request)
+            criteria, seconds = ProvisionFilter.of(request), time_limit(scope, inf)
             with self._slots.taken(client_key(scope)):
                 room_of(scope).take(_ROOM_BYTES)
-                lines = self._lines(criteria, snapshot=request.snapshot)
+                lines = self._lines(criteria, seconds, snapshot=request.snapshot)
                 if not await self._pump(lines, _frame, receive, send):
                     return
         except ApiError as error:
             await send(_frame(_error_line(error)))
-        await send({"type": "websocket.close", "code": _TRY_AGAIN_LATER})
+            if error.code is Code.INVALID_ARGUMENT:
+                code = _POLICY_VIOLATION
+        await send({"type": "websocket.close", "code": code})
 
-    async def _lines(self, criteria: ProvisionFilter, *, snapshot: bool) -> AsyncGenerator[bytes]:
-        """Yield the lines for one reader; the last one says why it must go."""
+    async def _lines(
+        self, criteria: ProvisionFilter, seconds: float, *, snapshot: bool
+    ) -> AsyncGenerator[bytes]:
+        """Yield lines for one reader for so many seconds; the last one says why it must go."""
         async with aclosing(self._feed.batches(criteria, _json, snapshot=snapshot)) as batches:
+            end = asyncio.get_running_loop().time() + seconds
             try:
-                async for batch in batches:
+                while True:
+                    async with asyncio.timeout_at(None if end == inf else end):
+                        batch = await anext(batches, None)
+                    if batch is None:
+                        return
                     yield b'{"result":{"liquidityProvisions":[%b]}}\n' % b",".join(batch)
+            except TimeoutError:
+                yield _error_line(DeadlineError())
             except ApiError as error:
                 yield _error_line(error)
 

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from api.core.api_errors import ApiError, FailedError, Reason, UnavailableError
 from api.core.broadcast import Mailbox, MissedError, TooSlowError
-from api.core.open_snapshots import OpenSnapshot, Reading
+from api.core.open_snapshots import NOTHING_LOADED, OpenSnapshot, Reading
 from api.core.telemetry import log
 from api.core.workers import Cancellation, Query, QueryRunner
 from api.queries.liquidity import (
@@ -132,8 +132,13 @@ class ProvisionFeed:
                 mailbox.close()
 
     def check_rows(self) -> None:
-        """Raise `UnavailableError` where files are lost: no reader could be told what is there."""
+        """Raise `UnavailableError` where nothing is loaded, or files are lost.
+
+        No reader could be told what is there.
+        """
         self._snapshots.check_rows()
+        if self._snapshots.current is None:
+            raise UnavailableError(NOTHING_LOADED)
 
     def refuse(self, error: UnavailableError) -> None:
         """End the streams of all readers with an error: they would wait for rows in vain."""

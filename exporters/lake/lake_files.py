@@ -10,14 +10,17 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from exporters.archive.archive import Archive
 from exporters.archive.lake_place import LAKE
-from exporters.lake.log.delta import DeltaLog
 from exporters.lake.log.version_cache import VersionCache
 from transforms.block_range import BlockRange
 from transforms.errors import SegmentError
 from transforms.memory import MEMORY_MB
+
+if TYPE_CHECKING:
+    from exporters.lake.log.delta import DeltaLog
 
 _NAME = re.compile(r"(\d{1,19})-(\d{1,19})\.([0-9a-f]{16})(?:\.([0-9a-f]{64}))?\.parquet")
 PARQUET_TYPE = "application/vnd.apache.parquet"
@@ -76,6 +79,8 @@ class Lake:
 
     def log(self, table: str) -> DeltaLog:
         """The log of a table, which need not be there."""
+        from exporters.lake.log.delta import DeltaLog  # who only looks need not pay for deltalake
+
         if table not in self._logs:
             place = self.archive.key(f"{LAKE}/{table}")
             cache = VersionCache.of(self.cache, self.place("")) if self.cache else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from exporters.lake.lake_files import Lake
-from exporters.lake.log.delta import KEPT_HOURS
+from exporters.lake.log.table_version import KEPT_HOURS
 from exporters.lake.publication.maintenance import unnamed_since
 from exporters.lake.tables import Version
 from exporters.verifying.listing import StoreListing

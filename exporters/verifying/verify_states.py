@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 
 from exporters.archive.archive import Archive
-from exporters.lake.log.delta import KEPT_HOURS
+from exporters.lake.log.table_version import KEPT_HOURS
 from exporters.lake.state_files import LIST, StateFile, listed_states, state_files
 from exporters.verifying.listing import StoreListing
 from transforms.errors import IntegrityError

@@ -335,7 +335,8 @@ def _matching(check: Verification) -> str:
     has_lake = check.counts[Kind.LAKE_FILES].expected > 0
     if has_lake and not check.counts[Kind.ZIPS].expected:
         return f"Of {check.scope}, the lake matches: files, logs, receipts and published ZIPs."
-    matching = f"archive, index{', lake' if has_lake else ''}, warehouse and sources' hashes"
+    lake = ", lake" if has_lake else ""
+    matching = f"archive, index{lake}, warehouse and recorded hashes of sources"
     if not check.scope.is_whole:
         return f"Of {check.scope}, {matching} match."
     return f"Everything matches: {matching}."

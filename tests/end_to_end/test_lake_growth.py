@@ -15,8 +15,7 @@ from deltalake import DeltaTable
 from exporters.archive.archive import Archive
 from exporters.archive.lake_place import RECEIPTS
 from exporters.lake.lake_files import Lake
-from exporters.lake.log.delta import KEPT_HOURS
-from exporters.lake.log.table_version import AddedFile
+from exporters.lake.log.table_version import KEPT_HOURS, AddedFile
 from exporters.lake.tables import LakeTable
 from pipelines.settings import Settings
 from pipelines.site.lake_publishing import lacking_segments, site_lake

@@ -14,6 +14,7 @@ from isal import isal_zlib
 
 from transforms.errors import SegmentError
 
+_LEAST_BYTES = 22  # of an empty ZIP: the record at its end
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1
 
@@ -81,6 +82,8 @@ class BoundedFile:
     def seek(self, offset: int, whence: int = SEEK_SET) -> int:
         """Go to a place inside the file, or to its end."""
         origin = {SEEK_SET: 0, SEEK_CUR: self._file.tell(), SEEK_END: self._size}[whence]
+        if self._size < _LEAST_BYTES:
+            raise zipfile.BadZipFile(f"it has {self._size} bytes, too few for a ZIP")
         if origin + offset < 0:
             raise zipfile.BadZipFile("it names a place before its first byte")
         return self._file.seek(min(origin + offset, self._size))

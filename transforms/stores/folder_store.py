@@ -59,6 +59,8 @@ class FolderStore:
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """Yield the files whose key starts with `prefix`. A missing root is a `ConfigError`."""
         if not self._root.is_dir():
+            if self._root.exists():
+                raise ConfigError(f"{self._root} is no folder: name one")
             raise ConfigError(f"the folder {self._root} does not exist: create it or name another")
         yield from walk(self._root, "", prefix)
 

@@ -91,7 +91,7 @@ def survey(
         entry = contents.at(file.blocks)
         if entry is not None and entry[0] == file.name:
             if contents.files[entry[1]] not in (file.info.size, UNKNOWN_SIZE):
-                reason = f"{file.info.key} changed after it was loaded: verify which is right"
+                reason = f"{file.info.key} changed after it was loaded, which stays as it is"
                 known_bad.append(Refusal(file.info, reason))
         elif file.info in refusals:
             known_bad.append(refusals[file.info])

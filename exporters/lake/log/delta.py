@@ -25,7 +25,7 @@ from deltalake.schema import ArrayType, MapType, PrimitiveType, StructType
 from exporters.archive.lake_place import LOG
 from exporters.lake.log.checkpoints import sum_up
 from exporters.lake.log.stored_log import StoredLog, read_stored
-from exporters.lake.log.table_version import ActiveFile, AddedFile, TableVersion
+from exporters.lake.log.table_version import KEPT_HOURS, ActiveFile, AddedFile, TableVersion
 from exporters.lake.log.version_cache import VersionCache
 from transforms.errors import ConfigError, IntegrityError
 from transforms.files import sync_file
@@ -33,9 +33,6 @@ from transforms.lake.statistics import fitted
 from transforms.objects import ObjectInfo
 from transforms.stores.store import LostRaceError, Store
 from transforms.tables.file_columns import COLUMN_LIST, TEXTS, FileColumn
-
-KEPT_HOURS = 168
-"""How long a file that a table no longer names stays, for readers of older versions."""
 
 _APP = "strata"
 _KEPT = f"interval {KEPT_HOURS} hours"

@@ -6,6 +6,9 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+KEPT_HOURS = 168
+"""How long a file that a table no longer names stays, for readers of older versions."""
+
 
 @dataclass(frozen=True, slots=True)
 class ActiveFile:

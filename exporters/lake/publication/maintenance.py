@@ -12,7 +12,7 @@ from pathlib import Path
 
 from exporters.archive.lake_place import LOG, RECEIPTS
 from exporters.lake.lake_files import FileName, Lake
-from exporters.lake.log.delta import KEPT_HOURS
+from exporters.lake.log.table_version import KEPT_HOURS
 from exporters.lake.publication.rewriting import merge_files
 from exporters.lake.reports import LakeReport, each_alone
 from exporters.lake.state_files import STATES, listed_states, sweep_states

@@ -111,6 +111,15 @@ def test_an_export_tells_its_hash_as_soon_as_it_is_known(built_site: Site) -> No
         assert _sha256(client.get(_ALL, headers={"Range": "bytes=0-99"})) == expected
 
 
+@pytest.mark.parametrize(("timeout", "status"), [("1n", 504), ("abc", 400), ("20S", 200)])
+def test_an_export_is_planned_within_the_time_that_its_client_gives(
+    built_site: Site, timeout: str, status: int
+) -> None:
+    with serving(settings(built_site.locations)) as served, served.client() as client:
+        answer = client.get(_ALL, headers={"Grpc-Timeout": timeout})
+    assert answer.status_code == status
+
+
 @each_of(
     ("wanted", "is_told"),
     [

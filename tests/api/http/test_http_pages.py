@@ -45,6 +45,9 @@ def test_the_state_of_a_server_without_data_says_so(tmp_path: Path) -> None:
         text = Page(client.get("/status").content).text
         assert "Not ready" in text
         assert "nothing is loaded yet" in text
+        stream = client.get("/api/v2/stream/liquidity-provisions")
+    assert stream.status_code == 503
+    assert "nothing is loaded yet" in stream.text
 
 
 @pytest.mark.parametrize(

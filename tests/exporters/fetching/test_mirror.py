@@ -268,6 +268,8 @@ def test_a_zip_that_the_archive_has_lost_or_altered_costs_a_mirror_that_zip(
     there = {key for key in contents(FolderStore(out)) if key.endswith(".zip")}
     wanted = {key for key in contents(archive.store) if key.endswith(".zip")}
     assert there == wanted - {key}
+    assert {f"{CHAIN}/{path}" for path in found.fetched} == there
+    assert found.fetched_bytes == sum((out / path).stat().st_size for path in there)
     indexed = [named(one, table) for one in (Archive(FolderStore(out), CHAIN), archive)]
     assert indexed[0] == indexed[1] - {key.partition("/")[2]}
     assert mirrored(str(tmp_path / "source"), out).documents == 0  # and is no other then

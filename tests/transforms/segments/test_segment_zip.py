@@ -116,7 +116,7 @@ _CONTRADICTED = r"history/orders .* \(its own header contradicts the directory"
 _WORDS = {
     "a truncated file": _NOT_WHOLE,
     "a file without its directory": _NOT_WHOLE,
-    "an empty file": _NOT_WHOLE,
+    "an empty file": r"is not a whole ZIP file \(it has 0 bytes, too few for a ZIP\)",
     "a file that is no ZIP": _NOT_WHOLE,
     "an entry with a wrong CRC": r"history/orders cannot be inflated \(Bad CRC-32.*fetch the file",
     "an entry with a flipped bit": r"history/blocks cannot be inflated .*fetch the file again",

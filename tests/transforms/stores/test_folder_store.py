@@ -134,6 +134,9 @@ def test_listing_a_folder_that_is_missing_is_an_error_and_not_an_empty_list(
 ) -> None:
     with pytest.raises(ConfigError, match="does not exist"):
         list(FolderStore(tmp_path / "typo").list())
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"/file is no folder: name one"):
+        list(FolderStore(tmp_path / "file").list())
 
 
 def test_a_dangling_link_is_no_object(tmp_path: Path) -> None:

@@ -199,7 +199,7 @@ def parse_snapshot(data: bytes, place: str) -> Snapshot:
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise IntegrityError(
             f"{place} lacks what a snapshot of format {FORMAT} has ({error!r}): it was not written "
-            "by this release; run strata repair"
+            "by this release"
         ) from error
 
 

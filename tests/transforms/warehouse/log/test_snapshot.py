@@ -162,7 +162,7 @@ def test_the_snapshot_of_75000_compacted_segments_is_below_a_megabyte() -> None:
 def test_a_sound_snapshot_of_another_shape_is_refused_in_words(member: str) -> None:
     row = unseal(dump_snapshot(Snapshot("w", 1)), "here")
     del row[member]
-    with pytest.raises(IntegrityError, match=f"here lacks what .*{member}.* run strata repair"):
+    with pytest.raises(IntegrityError, match=f"here lacks what .*{member}.* by this release"):
         parse_snapshot(seal(row), "here")
 
 
