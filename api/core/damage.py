@@ -64,9 +64,9 @@ class LostFiles:
     def _damaged_snapshot(self, catalog: Catalog) -> dict[StoredFile, str]:
         """The snapshot's own file in the log, if it is not what was read once."""
         try:
-            self._log.read(catalog.snapshot_number)
+            self._log.read(catalog.snapshot.number)
         except IntegrityError:
-            return {StoredFile(snapshot_key(catalog.snapshot_number), 0, ""): DAMAGED}
+            return {StoredFile(snapshot_key(catalog.snapshot.number), 0, ""): DAMAGED}
         except FileNotFoundError:  # it was followed, and removed after a while
             pass
         return {}

@@ -80,7 +80,7 @@ class Health:
             "ready": self.is_ready,
             "reason": self.reason,
             "chainId": snapshot.catalog.chain_id if snapshot else "",
-            "snapshot": snapshot.catalog.snapshot_number if snapshot else None,
+            "snapshot": snapshot.catalog.snapshot.number if snapshot else None,
             "segments": snapshot.segments if snapshot else 0,
             "changedAt": _rfc3339(snapshot.catalog.snapshot.time) if snapshot else None,
             "blockHeight": newest.height if newest else None,
@@ -130,7 +130,7 @@ class Health:
         lost = (damage.files if damage else 0) + self._snapshots.lost_indexes
         self._metrics.tell(Figure(LOST, lost))
         if snapshot is not None:
-            self._metrics.snapshot.set(snapshot.catalog.snapshot_number)
+            self._metrics.snapshot.set(snapshot.catalog.snapshot.number)
             newest = snapshot.newest
             self._metrics.tell(Figure(HEIGHT, newest.height if newest else 0))
             self._metrics.tell(Figure(TIME, newest.time / 1e9 if newest else 0))

@@ -75,7 +75,7 @@ class OpenSnapshot:
     _built: dict[Hashable, object] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        return f"OpenSnapshot(snapshot {self.catalog.snapshot_number}, {self.users} users)"
+        return f"OpenSnapshot(snapshot {self.catalog.snapshot.number}, {self.users} users)"
 
     @property
     def segments(self) -> int | None:

@@ -105,7 +105,7 @@ class Limits:
     stop_seconds: Natural = 30
     memory: str = "1GB"
     poll_seconds: Amount = 1.0
-    """Between two looks for a new snapshot of the catalog."""
+    """Between two looks for a new snapshot of the warehouse."""
     lag_seconds: Amount = 60.0
     """Between two looks at the source."""
 

@@ -127,7 +127,7 @@ class Metrics:
             ["reason"],
             registry=self._registry,
         )
-        self.snapshot = self._gauge("snapshot", "Snapshot of the catalog served.", "max")
+        self.snapshot = self._gauge("snapshot", "Snapshot of the warehouse that is served.", "max")
         self._measures = {measure: self._measure(measure) for measure in SERVED}
 
     def served(self, operation: str, status: int | str, seconds: float, sent: int) -> None:

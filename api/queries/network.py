@@ -63,7 +63,7 @@ def info(commit: str = "") -> Record:
 
 
 def _ascending(snapshot: OpenSnapshot) -> Sequence[SegmentList]:
-    return snapshot.once("segments", lambda snapshot: in_order(snapshot.known_segments.values()))
+    return snapshot.once("segments", lambda opened: in_order(opened.known_segments.values()))
 
 
 def _newest(snapshot: OpenSnapshot, request: ListSegments) -> tuple[list[_Run], bool]:

@@ -122,7 +122,7 @@ class ProvisionFeed:
         self._segments: Known = current.known_segments if current else {}
         # Of a snapshot whose records are lost it is not known what the next one changes.
         is_lost = current is not None and current.segment_lists is None
-        self._given_up = current.catalog.snapshot_number if current and is_lost else None
+        self._given_up = current.catalog.snapshot.number if current and is_lost else None
 
     def stop(self) -> None:
         """End the streams of all readers."""
@@ -217,7 +217,7 @@ class ProvisionFeed:
 
     def _give_up(self) -> None:
         current = self._snapshots.current
-        self._given_up = current.catalog.snapshot_number if current else 0
+        self._given_up = current.catalog.snapshot.number if current else 0
         self._failures = 0
         self._miss()
 
@@ -268,7 +268,7 @@ class ProvisionFeed:
 
 def _newest(reading: Reading, _: Cancellation) -> tuple[int, Known]:
     """The newest snapshot and its segments."""
-    return reading.snapshot.catalog.snapshot_number, reading.snapshot.known_segments
+    return reading.snapshot.catalog.snapshot.number, reading.snapshot.known_segments
 
 
 def _after(

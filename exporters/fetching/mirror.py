@@ -167,18 +167,22 @@ class _Mirror:
         entries = self.source.parse_shard(number, data).entries
         before = {entry.path: entry for entry in self._held_shard(number).entries}
         lacking = list(self._lacking(entries, downloads, result))
+        known_bytes = [downloads.held(entry) for entry in lacking]
+        downloads.advance(sum(known_bytes))
         old = [e for e in lacking if e.path in before and before[e.path].sha256 != e.sha256]
         if old:
             self._revisions = right_revisions(self.source)
-        known_bytes = {entry.path: downloads.held(entry) for entry in lacking}
         failures = downloads.on_each(
             lambda entry: self._fetch(entry, old, downloads), lacking, self.jobs
         )
-        failed = [item for item, why in zip(lacking, failures, strict=True) if why]
-        result.failures.extend(why for why in failures if why)
-        for entry in (item for item in lacking if item not in failed):
-            result.fetched.append(entry.path)
-            result.fetched_bytes += entry.bytes - known_bytes[entry.path]
+        failed = []
+        for entry, known, why in zip(lacking, known_bytes, failures, strict=True):
+            if why:
+                failed.append(entry)
+                result.failures.append(why)
+            else:
+                result.fetched.append(entry.path)
+                result.fetched_bytes += entry.bytes - known
         if any(item in old for item in failed):
             return  # bundles may have been replaced with it: they change together
         if failed:
@@ -228,7 +232,6 @@ class _Mirror:
             try:
                 published_copy(self._local, entry, self.folder.proofs, no_other_copy).prove()
             except DamagedCopyError:
-                downloads.advance(downloads.held(entry))
                 yield entry
             else:
                 downloads.advance(entry.bytes)

@@ -79,9 +79,10 @@ class Lake:
 
     def log(self, table: str) -> DeltaLog:
         """The log of a table, which need not be there."""
-        from exporters.lake.log.delta import DeltaLog  # who only looks need not pay for deltalake
-
         if table not in self._logs:
+            # Who only looks need not pay for deltalake.
+            from exporters.lake.log.delta import DeltaLog
+
             place = self.archive.key(f"{LAKE}/{table}")
             cache = VersionCache.of(self.cache, self.place("")) if self.cache else None
             self._logs[table] = DeltaLog(self.archive.store, place, table, cache)

@@ -78,7 +78,7 @@ def current_state_asset() -> dg.AssetsDefinition:
                 "as_of_block": newest.blocks.last if newest else 0,
                 "schema_version": newest.version if newest else 0,
                 "tables": len(newest.shapes) if newest else 0,
-                "snapshot": catalog.snapshot_number if catalog else 0,
+                "snapshot": catalog.snapshot.number if catalog else 0,
                 **warehouse,
                 "open_with": f"duckdb -readonly {site.warehouse.current}",
             }

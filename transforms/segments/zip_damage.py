@@ -70,6 +70,8 @@ class BoundedFile:
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._size = file.seek(0, SEEK_END)
+        if self._size < _LEAST_BYTES:
+            raise zipfile.BadZipFile(f"it has {self._size} bytes, too few for a ZIP")
 
     def seekable(self) -> bool:
         """It can be sought in."""
@@ -82,8 +84,6 @@ class BoundedFile:
     def seek(self, offset: int, whence: int = SEEK_SET) -> int:
         """Go to a place inside the file, or to its end."""
         origin = {SEEK_SET: 0, SEEK_CUR: self._file.tell(), SEEK_END: self._size}[whence]
-        if self._size < _LEAST_BYTES:
-            raise zipfile.BadZipFile(f"it has {self._size} bytes, too few for a ZIP")
         if origin + offset < 0:
             raise zipfile.BadZipFile("it names a place before its first byte")
         return self._file.seek(min(origin + offset, self._size))

@@ -135,7 +135,7 @@ class PublicDocuments:
         blocks = self.catalog.blocks
         now = datetime.now(UTC).isoformat(" ", "seconds")
         last = max(segment.last for segment in blocks) if blocks else 0
-        return snapshot_line(self.catalog.snapshot_number, last, now, public)
+        return snapshot_line(self.catalog.snapshot.number, last, now, public)
 
     # --- what the lake has
 

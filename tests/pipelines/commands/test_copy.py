@@ -169,7 +169,7 @@ def test_a_copy_of_some_blocks_has_the_rows_of_their_segments_and_the_current_st
     assert (facts["chosen"]["from_block"], facts["chosen"]["to_block"]) == (1001, 2450)
     with _beside(root, place) as con:
         assert con.execute("from copy.strata.copy").fetchall() == [
-            ("sample-chain-001", _catalog(root).snapshot_number, 1001, 2450)
+            ("sample-chain-001", _catalog(root).snapshot.number, 1001, 2450)
         ]
         history = {
             name for (name,) in con.execute("select table_name from strata.receipts").fetchall()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 import shutil
 import time
 from collections.abc import Callable
@@ -16,6 +14,7 @@ from deltalake import DeltaTable
 
 from pipelines.assembly import definitions
 from pipelines.site.site import Site
+from tests.lake_readers import age
 from tests.pipelines.kit import blocks, load, make_segment, site_settings
 from tests.pipelines.place_kit import Place, mended, placed
 from tests.segments_kit import table_rows
@@ -49,22 +48,6 @@ def place(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     return placed(replace(site_settings(folder), lake=True), monkeypatch)
-
-
-def age(lake: Path, days: float) -> None:
-    """Let everything in a lake be so much older, by the store and by its logs."""
-    then = time.time() - days * DAY
-    for path in lake.rglob("*"):
-        if path.suffix == ".json":
-            text = re.sub(
-                r'"(deletionTimestamp|timestamp|modificationTime)":\d+',
-                lambda found: f'"{found[1]}":{int(then * 1000)}',
-                path.read_text(),
-            )
-            path.chmod(0o644)
-            path.write_text(text)
-        if path.is_file():
-            os.utime(path, (then, then))
 
 
 def unnamed(lake: Path) -> set[Path]:

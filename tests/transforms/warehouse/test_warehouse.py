@@ -49,7 +49,7 @@ def _survey(warehouse: Warehouse, folder: Path) -> Survey:
 def _snapshot(warehouse: Warehouse) -> int:
     catalog = warehouse.catalog()
     assert catalog is not None
-    return catalog.snapshot_number
+    return catalog.snapshot.number
 
 
 def _files(warehouse: Warehouse) -> set[str]:

@@ -43,11 +43,6 @@ class Catalog:
     present: frozenset[str] = frozenset()
 
     @property
-    def snapshot_number(self) -> int:
-        """Its number."""
-        return self.snapshot.number
-
-    @property
     def chain_id(self) -> str:
         """The chain that the warehouse holds; empty where nothing is loaded."""
         return self.snapshot.chain_id

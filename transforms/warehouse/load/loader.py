@@ -254,7 +254,7 @@ def _due_states(newest: Catalog, group: Sequence[PreparedSegment]) -> Iterator[P
 
 
 def _origin(newest: Catalog) -> Origin:
-    return Origin(newest.snapshot.warehouse, newest.snapshot_number)
+    return Origin(newest.snapshot.warehouse, newest.snapshot.number)
 
 
 @dataclass(slots=True)

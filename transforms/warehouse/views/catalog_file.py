@@ -143,7 +143,7 @@ class ViewsRecord:
         keys = (volume.key for volume in catalog.volumes)
         parts = [_format(), str(files), catalog.snapshot.warehouse, *keys]
         return cls(
-            catalog.snapshot_number,
+            catalog.snapshot.number,
             catalog.chain_id,
             str(files),
             socket.gethostname(),

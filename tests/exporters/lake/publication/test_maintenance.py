@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import re
-import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -24,7 +21,7 @@ from pipelines.site.lake_publishing import replace_in_lake, site_lake
 from pipelines.site.publishing import replace_published
 from pipelines.site.site_check import verify_lake
 from tests.exporters.lake.lake_kit import LakeSite, lake_site, write_segment
-from tests.lake_readers import log_actions
+from tests.lake_readers import age, log_actions
 from tests.pipelines.kit import blocks
 from tests.segments_kit import entry_bytes, table_rows
 from transforms.lake.parquet_rows import lake_rows
@@ -131,21 +128,6 @@ def test_a_warehouse_with_other_rows_merges_nothing_that_has_them(
     assert lake.versions() == before
 
 
-def _age(lake: LakeSite, table: str) -> None:
-    """Let everything in a table be of eight days ago, its log too."""
-    old = time.time() - 8 * 24 * 3600
-    for path in (lake.folder / table).rglob("*"):
-        if path.suffix == ".json":
-            text = re.sub(
-                r'"(deletionTimestamp|timestamp|modificationTime)":\d+',
-                lambda found: f'"{found[1]}":{int(old * 1000)}',
-                path.read_text(),
-            )
-            path.chmod(0o644)
-            path.write_text(text)
-        os.utime(path, (old, old))
-
-
 def test_what_was_merged_is_removed_a_week_later_and_not_before(lake: LakeSite) -> None:
     old = lake.files("orders")
     _merge(lake)
@@ -153,7 +135,7 @@ def test_what_was_merged_is_removed_a_week_later_and_not_before(lake: LakeSite) 
     assert len(new) < len(old)
     assert _sweep(lake) == []
 
-    _age(lake, "orders")
+    age(lake.folder / "orders", 8)
 
     gone = {f"lake/orders/{name}" for name in set(old) - set(new)}
     assert set(_sweep(lake)) == gone
@@ -171,7 +153,7 @@ def test_files_that_nobody_names_are_removed_a_week_later_if_they_are_ours(lake:
         path.write_bytes(b"left over")
     assert _sweep(lake) == []
 
-    _age(lake, "blocks")
+    age(lake.folder / "blocks", 8)
 
     assert _sweep(lake) == ["lake/blocks/41-50.0123456789abcdef.parquet"]
     assert not ours.exists()

@@ -252,7 +252,7 @@ def test_any_rows_at_all_are_loaded_and_come_back(
 def test_each_load_makes_one_snapshot(held: Held) -> None:
     catalog = held.warehouse.catalog()
     assert catalog is not None
-    assert catalog.snapshot_number == 3  # the first one is empty
+    assert catalog.snapshot.number == 3  # the first one is empty
     assert catalog.chain_id == "kit-chain"
     assert list(catalog.segments) == [_FIRST, _SECOND, _THIRD]
     assert [volume.blocks for volume in catalog.history()] == [BlockRange(1, 20), _THIRD]
