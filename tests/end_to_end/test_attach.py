@@ -26,8 +26,10 @@ from pipelines.site.site_check import verify_site
 from tests.api.server_kit import serving, settings
 from tests.docs.cookbook import archive_queries, queries
 from tests.duckdb15_kit import asked_over_http
+from tests.exporters.lake.lake_kit import odd_history
 from tests.fault_proxy import FaultProxy, Request
 from tests.pipelines.kit import load, site_settings
+from tests.transforms.warehouse_kit import cells_without_value
 from tests.web_files_kit import WebFiles
 from transforms.lake.public_views import file_lists
 from transforms.verifying.verification import Scope, Verification
@@ -210,6 +212,19 @@ def _content(con: duckdb.DuckDBPyConnection, schema: str, view: str) -> Any:
     query = f'select to_json([{texts}])::varchar as line from {schema}."{view}"'
     rows = con.execute(f"select count(*), md5(string_agg(line, '' order by line)) from ({query})")
     return [column[:2] for column in columns], rows.fetchall()
+
+
+def test_unfit_counts_the_cells_that_are_null_there(tmp_path: Path) -> None:
+    address = "https://example.org/archive"
+    site = Site(replace(site_settings(tmp_path), lake=True, batch=8, public_url=address))
+    odd_history(Path(site.settings.source))
+    _publish_all(site)
+    (statements,) = Path(site.settings.archive).glob("*/strata.sql")
+    with duckdb.connect() as con:
+        con.execute(statements.read_text().replace(address, site.settings.archive))
+        unfit = con.execute("from strata.unfit order by all").fetchall()
+        assert unfit == cells_without_value(con)
+        assert ("positions", "loss") in {cells[:2] for cells in unfit}
 
 
 def test_an_answer_takes_a_dozen_requests_and_not_the_tables(published: Shown) -> None:

@@ -100,6 +100,21 @@ def load_folder(
     return warehouse.load(source, survey.pending, sink or MemorySink())
 
 
+def cells_without_value(con: duckdb.DuckDBPyConnection) -> list[tuple[str, str, int]]:
+    """Table, column and count of the cells that are NULL in `main` and not in `exact`, sorted."""
+    columns = con.execute(
+        "select table_name, column_name from duckdb_columns() "
+        "where database_name = current_database() and schema_name = 'exact' "
+        "and not starts_with(column_name, '_')"
+    ).fetchall()
+    cells = []
+    for table, column in columns:
+        counts = (f'(select count("{column}") from {s}.{table})' for s in ("exact", "main"))
+        ((count,),) = con.execute(f"select {' - '.join(counts)}").fetchall()
+        cells += [(table, column, count)] * bool(count)
+    return sorted(cells)
+
+
 def change_rows(path: Path, change: str) -> None:
     """Change the rows of a data file by SQL about the table `rows`."""
     with duckdb.connect() as con:

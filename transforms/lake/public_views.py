@@ -24,9 +24,9 @@ from transforms.warehouse.views.catalog_empty import empty_views
 from transforms.warehouse.views.catalog_joins import joins_of
 from transforms.warehouse.views.catalog_views import (
     UNFIT_MEANING,
-    raw_cells,
     table_comments,
     table_views,
+    unfit_cells,
     unfit_query,
     utc_macro,
 )
@@ -170,6 +170,7 @@ class _Lists:
 
 def _views(lake: PublicLake, lists: _Lists) -> Iterator[str]:
     columns: dict[str, set[str]] = {}
+    cells: list[str] = []
     for table in lake.tables:
         loaded = lake.shapes.get(table.name, Shape())
         shape = _shape(table, loaded) if table.files else Shape(loaded.columns)
@@ -182,13 +183,13 @@ def _views(lake: PublicLake, lists: _Lists) -> Iterator[str]:
             if not statement.startswith("comment on column exact."):
                 yield statement
         yield from table_comments(table.name, table.state_of.last if table.state_of else None)
+        if table.files:
+            cells += unfit_cells(table.name, shape)
     # A table that the lake cannot show now is not there; one that no segment has is empty.
     yield from empty_views({*lake.shapes, *columns})
     if lake.receipts is not None:
         yield from _receipt_views(lake.chain_id, lake.receipts, lists)
-    if lake.tables:
-        names = [table.name for table in lake.tables if table.files]
-        cells = [raw_cells(name, f"main.{quote_name(name)}") for name in names]
+    if cells:
         yield f"create view strata.unfit as {unfit_query(cells)}"
         yield f"comment on view strata.unfit is {quote_text(UNFIT_MEANING)}"
     yield from joins_of(columns)

@@ -208,7 +208,7 @@ class TableLoader:
     def _proven(
         self, groups: Sequence[Sequence[TableFile]], exact: set[int]
     ) -> list[dict[str, int]] | None:
-        """Prove what was written; of each file, how many cells of which columns are in `_raw`.
+        """Prove what was written; of each file, how many cells of which columns do not fit.
 
         None where a group, which is added to `exact`, is to be written again with that care.
         """
@@ -240,7 +240,7 @@ class TableLoader:
         ).fetchall()
         has_texts = any(row[-1] for row in numbered)
         rows = f"{source} where {between}"
-        raw = count_raw(self._con, schema, rows) if has_texts else {}
+        raw = count_raw(self._con, schema, rows, has_texts=has_texts)
         self._compare(files, raw=has_texts)
         _check_rows(files, {first: tuple(numbers) for first, *numbers, _ in numbered})
         return [raw.get(_start(file), {}) for file in files]

@@ -19,8 +19,8 @@ class Receipt:
     """One table of one segment, proven to render back to its source.
 
     `bytes` and `sha256` are those of the CSV, header included; `raw_cells` counts, per column, the
-    cells that keep their text because no typed value holds them: 0 where DuckDB has a value, and
-    only Parquet has none. `seconds` is the time it took (0 where it was loaded earlier).
+    cells that have no value in `main`: 0 where DuckDB has one, and only Parquet has none.
+    `seconds` is the time it took (0 where it was loaded earlier).
     """
 
     segment: SegmentName

@@ -14,13 +14,13 @@ from transforms.errors import ConfigError
 from transforms.tables.conform import conversion
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.shapes import Shape
-from transforms.warehouse.views.catalog_columns import has_rounded
+from transforms.warehouse.views.catalog_columns import rounded_columns
 from transforms.warehouse.views.catalog_joins import joins_of
 from transforms.warehouse.views.catalog_views import (
     SPAM_CAPTURES,
     exact_view,
-    raw_cells,
     table_shapes,
+    unfit_cells,
     unfit_query,
     utc_macro,
 )
@@ -47,7 +47,7 @@ class CopiedTable:
     @property
     def is_rounded(self) -> bool:
         """Whether `exact` has more of it than `main`."""
-        return self.shape is not None and has_rounded(self.name, self.shape)
+        return self.shape is not None and bool(rounded_columns(self.name, self.shape.column_list()))
 
 
 def chosen_names(con: Connection, names: Sequence[str]) -> list[str]:
@@ -131,11 +131,10 @@ def copy_records(con: Connection, tables: Sequence[CopiedTable], blocks: BlockRa
 
 def _unfit(tables: Sequence[CopiedTable]) -> str:
     cells = [
-        raw_cells(
-            table.name, f"fresh.main.{quote_name(table.name)}", _times(table.name, table.shape)
-        )
+        query
         for table in tables
         if table.shape and table.shape.raw
+        for query in unfit_cells(table.name, table.shape, "fresh.", _times(table.name, table.shape))
     ]
     nothing = "select ''::varchar as table_name, ''::varchar as column_name where false"
     return f"unfit as {unfit_query([nothing, *cells])}"

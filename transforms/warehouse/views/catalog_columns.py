@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from transforms.duck import quote_name, quote_text
@@ -67,19 +67,22 @@ def exact_columns(table: str, shape: Shape) -> list[ViewColumn]:
     return [*texts, *(ViewColumn(own, own) for own in ("_segment", "_row"))]
 
 
-def has_rounded(table: str, shape: Shape) -> bool:
-    """Whether `main.<table>` rounds cells, so that `exact.<table>` cannot be rendered from it."""
-    return any(_is_rounded(table, column) for column in shape.column_list())
+def rounded_columns(table: str, columns: Iterable[Column]) -> dict[str, str]:
+    """The columns of texts that `main.<table>` shows as decimals: SQL for these by name.
 
-
-def _is_rounded(table: str, column: Column) -> bool:
-    return column.type == "numeric" and conversion(table, column).type == "VARCHAR"
+    It rounds, so that `exact.<table>` cannot be rendered from it, and is NULL where none fits.
+    """
+    return {
+        column.name: f"try_cast({quote_name(column.name)} as {_NUMERIC})"
+        for column in columns
+        if column.type == "numeric" and conversion(table, column).type == "VARCHAR"
+    }
 
 
 def _typed(table: str, column: Column, *, is_raw: bool) -> ViewColumn:
     name, kind = quote_name(column.name), conversion(table, column).type
-    if _is_rounded(table, column):
-        name, kind = f"try_cast({name} as {_NUMERIC})", _NUMERIC
+    if rounded := rounded_columns(table, [column]):
+        name, kind = rounded[column.name], _NUMERIC
     notes = [column_meaning(table, column.name), type_caveat(kind, table)]
     if is_raw:
         notes.append(

@@ -20,7 +20,13 @@ from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.data_files import empty_sql, rows_sql
 from transforms.warehouse.manifests.manifest import receipts_source, segments_source
 from transforms.warehouse.manifests.shapes import Shape, Volume
-from transforms.warehouse.views.catalog_columns import ViewColumn, exact_columns, typed_columns, utc
+from transforms.warehouse.views.catalog_columns import (
+    ViewColumn,
+    exact_columns,
+    rounded_columns,
+    typed_columns,
+    utc,
+)
 from transforms.warehouse.views.catalog_empty import empty_names, empty_views
 from transforms.warehouse.views.catalog_joins import joins_of
 
@@ -47,7 +53,7 @@ _UNFIT = """
 UNFIT_MEANING = (
     "The columns of main with cells that their type cannot hold, and in how many rows: these are "
     "NULL in main, so that sums and orders lack them; exact has their text. Decimals that main "
-    "rounds, and texts that are no decimals, are not counted."
+    "rounds are not counted."
 )
 _UTC_MEANING = "A time in UTC, without a zone, whatever the time zone of the session is."
 
@@ -209,27 +215,40 @@ def table_shapes(history: Sequence[Volume], states: Sequence[Volume]) -> dict[st
 
 
 def unfit_query(cells: Iterable[str]) -> str:
-    """SQL for the rows of `strata.unfit`; `cells` are queries of `raw_cells`, at least one."""
+    """SQL for the rows of `strata.unfit`; `cells` are queries of `unfit_cells`, at least one."""
     return (
         'select table_name, column_name, count(*) as "rows" '  # noqa: S608 - quoted
         f"from ({' union all '.join(cells)}) group by all order by all"
     )
 
 
-def raw_cells(table: str, source: str, times: Iterable[str] = ()) -> str:
-    """SQL for a row of each cell of a table that is NULL for its type; `source` has its rows.
+def unfit_cells(
+    table: str, shape: Shape, database: str = "", times: Iterable[str] = ()
+) -> Iterator[str]:
+    """Queries of a row for each cell of a table that is NULL in `main` for its type.
 
+    `database` is SQL before the schemas' names.
     Those of columns that a data file has no name for are shown as texts; of `times`, which are
     columns of times, those that only Parquet does not hold are shown, too.
     """
-    shown = ", ".join(["''", *(quote_text(name.lower()) for name in times)])
-    return (
+    name = quote_name(table)
+    shown = ", ".join(["''", *(quote_text(time.lower()) for time in times)])
+    yield (
         f"select {quote_text(table)} as table_name, column_name "  # noqa: S608 - quoted
         "from (select unnest(map_keys(_raw)) as column_name, unnest(map_values(_raw)) as cell "
-        f"from {source} where _raw is not null) "
+        f"from {database}main.{name} where _raw is not null) "
         f"where regexp_full_match(column_name, {quote_text(COLUMN_NAME)}) "
         f"and (lower(column_name) not in ({shown}) or try_cast(cell as timestamptz) is null)"
     )
+    decimals = ", ".join(
+        f"case when {sql} is null and {quote_name(text)} is not null then {quote_text(text)} end"
+        for text, sql in rounded_columns(table, shape.column_list()).items()
+    )
+    if decimals:
+        yield (
+            f"select {quote_text(table)}, * from (select unnest([{decimals}]) as column_name "  # noqa: S608 - quoted
+            f"from {database}exact.{name}) where column_name is not null"
+        )
 
 
 def _unfit_view(tables: Sequence[_Table], path: PathOf, lists: _Lists) -> Iterator[str]:

@@ -13,7 +13,14 @@ import pytest
 
 import transforms.warehouse
 from tests.segments_kit import build_segment, table_rows
-from tests.transforms.warehouse_kit import STATE_TABLES, Held, history_segment, load_folder, query
+from tests.transforms.warehouse_kit import (
+    STATE_TABLES,
+    Held,
+    cells_without_value,
+    history_segment,
+    load_folder,
+    query,
+)
 from transforms.warehouse.warehouse_address import open_warehouse
 
 _ASK = """
@@ -108,6 +115,34 @@ def test_unfit_counts_history_and_the_newest_copy_of_the_current_state(tmp_path:
         ("balances", "balance", 3),
         ("current_balances", "balance", 1),
     ]
+
+
+def test_unfit_counts_unbounded_numerics_that_the_views_do_not_show(tmp_path: Path) -> None:
+    cells = (
+        {"loss": "1" + "0" * 28, "adjustment": "NaN"},
+        {"loss": "9" * 28 + ".00000000004", "adjustment": "-" + "9" * 40},
+        {"loss": None, "adjustment": "0.123456789012345"},
+    )
+    names = ("positions", "positions_current")
+    for first in (1, 11):
+        build_segment(
+            tmp_path / "source",
+            first=first,
+            last=first + 9,
+            tables={table: table_rows(table, *cells, first=first) for table in names},
+            omit=set(STATE_TABLES) - {*names},
+        )
+        load_folder(tmp_path / "warehouse", tmp_path / "source")
+    expected = [
+        ("positions", "adjustment", 4),
+        ("positions", "loss", 2),
+        ("positions_current", "adjustment", 2),
+        ("positions_current", "loss", 1),
+    ]
+    warehouse = open_warehouse(tmp_path / "warehouse")
+    assert query(warehouse, "from strata.unfit") == expected
+    with warehouse.connect() as con:
+        assert cells_without_value(con) == expected
 
 
 def test_nothing_is_unfit_where_every_cell_fits(tmp_path: Path) -> None:
