@@ -52,10 +52,10 @@ _ALL = (
         "macro",
         "moment(value)",
         # A cast would take text without an offset for the session's time zone.
-        "(case when regexp_matches(value::varchar, ':.*([+-]|Z$)') "
+        "(case when regexp_matches(value::varchar, ':.*[+A-Za-z-]') "
         "then (value::varchar)::timestamptz "
         "else (value::varchar)::timestamp at time zone 'UTC' end)",
-        "A time; text without an offset is UTC, whatever the time zone of the session.",
+        "A time; text without an offset or zone is UTC, whatever the time zone of the session.",
         {},
     ),
     _Join(
@@ -72,7 +72,7 @@ _ALL = (
         "macro",
         "block_at(moment)",
         "(select max(height) from main.blocks where vega_time <= strata.moment(moment))",
-        "Height of the last block at or before a time; text without an offset is UTC.",
+        "Height of the last block at or before a time; text without an offset or zone is UTC.",
         _BLOCKS,
     ),
     _Join(
