@@ -86,9 +86,9 @@ class History:
         if name not in self.tables:
             raise ConfigError(f"there is no table {name!r}: take one of {', '.join(self.tables)}")
         extent = _extent(blocks, days)
-        where = [*self._over_blocks(extent), *_over_times(extent)]
         if extent is not None:
-            _check_history(name, self._rows(name, extent))
+            self._check_history(name, extent)
+        where = [*self._over_blocks(name, extent), *_over_times(extent)]
         return self._rows(name, extent, *where)
 
     def close(self) -> None:
@@ -131,7 +131,20 @@ class History:
         query = f"select * from main.{quote_name(name)} where {condition}"  # noqa: S608
         return Rows(lambda: self.con, partial(self._cursor, query, extent), query)
 
-    def _over_blocks(self, extent: Extent | None) -> list[str]:
+    def _kinds(self, name: str) -> set[str]:
+        """The kinds of volumes that have a table."""
+        return {volume.kind for volume in self._catalog.volumes if name in volume.shapes}
+
+    def _check_history(self, name: str, extent: Extent) -> None:
+        known = known_table(name, _NEWEST)
+        kinds = self._kinds(name) or {"history" if known is None else known.kind}
+        if "history" not in kinds or "vega_time" not in self._rows(name, extent).columns:
+            raise RangeError(
+                f"{name} is not a history but how things stand now, so it has no blocks and days: "
+                "leave them out"
+            )
+
+    def _over_blocks(self, name: str, extent: Extent | None) -> list[str]:
         if extent is None or extent.blocks is None:
             return []
         blocks = extent.blocks
@@ -140,22 +153,12 @@ class History:
         ((begin, end, lower, upper),) = cursor.execute(query).fetchall()
         if lower is None:
             raise RangeError(f"the warehouse holds no block of {blocks.first} to {blocks.last}")
-        # Segments are what volumes can be skipped by; the times are those of the very blocks.
         times = (f"timestamptz {quote_text(moment.isoformat())}" for moment in (begin, end))
-        return [
-            f"_segment between {lower} and {upper}",
-            f"vega_time between {' and '.join(times)}",
-        ]
-
-
-def _check_history(name: str, rows: Rows) -> None:
-    table_info = known_table(name, _NEWEST)
-    is_history = table_info is None or table_info.kind == "history"
-    if not is_history or "vega_time" not in rows.columns:
-        raise RangeError(
-            f"{name} is not a history but how things stand now, so it has no blocks and days: "
-            "leave them out"
-        )
+        of_blocks = f"vega_time between {' and '.join(times)}"
+        if "state" in self._kinds(name):  # rows from before it was history have a later segment
+            return [of_blocks]
+        # Segments are what volumes can be skipped by.
+        return [f"_segment between {lower} and {upper}", of_blocks]
 
 
 def _over_times(extent: Extent | None) -> list[str]:

@@ -23,9 +23,11 @@ import pytest
 import strata
 from strata import exports, history, rows
 from strata.history import History
-from tests.segments_kit import pg_csv, table_rows
+from tests.segments_kit import block_time, build_segment, pg_csv, table_rows
+from tests.transforms.warehouse_kit import load_folder
 from tests.web_kit import web_server
 from transforms.errors import ConfigError, IntegrityError, RangeError
+from transforms.tables.registry import HISTORY_TABLES, known_tables
 
 ROOT = Path(__file__).parents[2]
 
@@ -74,6 +76,40 @@ def test_a_range_of_blocks_has_the_rows_of_these_blocks(opened: History) -> None
     times = opened.table("trades", blocks=(500, 2600)).arrow()["vega_time"].to_pylist()
     everything = opened.table("trades").arrow()["vega_time"].to_pylist()
     assert sorted(times) == sorted(one for one in everything if first <= one <= last)
+
+
+@pytest.fixture(scope="module")
+def upgraded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse of blocks 1-6 in which oracle data became history, and its current copy went."""
+    folder = tmp_path_factory.mktemp("upgraded")
+    for first, version, blocks in ((1, 20, (1, 2)), (3, 36, (1, 2, 4)), (5, 42, (6,))):
+        names = {"oracle_data", "oracle_data_current"} & {*known_tables(version)}
+        cells = [{"vega_time": block_time(block)} for block in blocks]
+        build_segment(
+            folder / "source",
+            version=version,
+            first=first,
+            last=first + 1,
+            tables={name: table_rows(name, *cells, version=version) for name in names},
+            omit={*known_tables(version)} - {*HISTORY_TABLES, *names},
+        )
+    assert load_folder(folder / "warehouse", folder / "source").failures == []
+    return folder / "warehouse"
+
+
+def test_ranges_side_by_side_have_all_rows_of_a_table_that_became_history(upgraded: Path) -> None:
+    with strata.open(upgraded) as found:
+        ranges = [(block, block) for block in range(1, 7)]
+        counts = [len(found.table("oracle_data", blocks=blocks)) for blocks in ranges]
+        assert counts == [1, 1, 0, 1, 0, 1]
+        assert len(found.table("oracle_data")) == 4
+
+
+def test_a_table_that_no_new_segment_has_is_no_history(upgraded: Path) -> None:
+    with strata.open(upgraded) as found:
+        assert len(found.table("oracle_data_current")) == 2
+        with pytest.raises(RangeError, match="oracle_data_current is not a history"):
+            found.table("oracle_data_current", blocks=(1, 2))
 
 
 def test_days_are_those_of_utc_and_belong_to_the_range(opened: History) -> None:
