@@ -82,7 +82,7 @@ Place = tuple[int, str]
 
 def current_provisions(reading: Reading) -> Iterator[tuple[Place, Record]]:
     """Of every provision the row written last, oldest first, with its place."""
-    sql = _current_sql(reading.snapshot, "true")
+    sql = _current_sql(reading.snapshot)
     for row in reading.rows(sql) if sql else ():
         yield (row[_TIME], row[_ID]), liquidity_provision(row)
 
@@ -92,7 +92,7 @@ Known = Mapping[str, SegmentList]
 
 
 def changed_provisions(reading: Reading, before: Known) -> list[Record]:
-    """The provisions whose last row is not from the segments `before`, oldest first.
+    """Every state of a provision that is newer than its rows of the segments `before`, in order.
 
     These are the segments of the snapshot that a stream has sent; none: everything is new. Asked
     once per snapshot and filtered per reader with `ProvisionFilter.matches`.
@@ -100,7 +100,7 @@ def changed_provisions(reading: Reading, before: Known) -> list[Record]:
     fresh = _fresh_segments(reading.snapshot.known_segments, before)
     if not fresh:
         return []
-    sql = _current_sql(reading.snapshot, _fresh(reading.snapshot, before, fresh))
+    sql = _changed_sql(reading.snapshot, _fresh(reading.snapshot, before, fresh))
     return [liquidity_provision(row) for row in (reading.rows(sql) if sql else ())]
 
 
@@ -205,21 +205,36 @@ def _fresh(snapshot: OpenSnapshot, before: Known, fresh: Sequence[int]) -> str:
     return f"_segment in ({', '.join(map(str, fresh))}) or ({later})"
 
 
-def _current_sql(snapshot: OpenSnapshot, condition: str) -> str | None:
-    """SQL for the last row of every provision, of those for which `condition` holds.
+def _current_sql(snapshot: OpenSnapshot) -> str | None:
+    """SQL for the last row of every provision."""
+    rows = _all_rows(snapshot)
+    return _ordered(f"select * from ({rows}) qualify {_LAST}") if rows else None  # noqa: S608 - ours
 
-    What was provided before the first loaded segment is in the current state only.
+
+def _changed_sql(snapshot: OpenSnapshot, fresh: str) -> str | None:
+    """SQL for the rows for which `fresh` holds and that are newer than its others of a provision.
+
+    An older one would say after a newer state what it was before that.
     """
+    rows = _all_rows(snapshot)
+    if rows is None:
+        return None
+    known = f"max(vega_time) filter (not ({fresh})) over (partition by id)"
+    states = f"select *, {known} as known from (from ({rows}) qualify {_NEWEST})"  # noqa: S608 - ours
+    newer = "known is null or vega_time > known"
+    return _ordered(f"select * from ({states}) where ({fresh}) and ({newer})")  # noqa: S608 - ours
+
+
+def _ordered(rows: str) -> str:
+    return f"select {PROVISION.shown} from ({rows}) order by vega_time, id"  # noqa: S608 - ours
+
+
+def _all_rows(snapshot: OpenSnapshot) -> str | None:
+    """SQL for all rows; what was provided before the first segment is in the current state only."""
     rows = [
         _rows_sql(table, ", _segment, _row") for table in snapshot.history("liquidity_provisions")
     ]
     live = snapshot.state("live_liquidity_provisions")
     if live:
         rows.append(_rows_sql(live, f", {_NO_SEGMENT}, _row"))
-    if not rows:
-        return None
-    return (
-        f"select {PROVISION.shown} from ("  # noqa: S608 - ours
-        f"select * from ({' union all '.join(rows)}) qualify {_LAST}) where {condition} "
-        "order by vega_time, id"
-    )
+    return " union all ".join(rows) or None

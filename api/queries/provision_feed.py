@@ -2,8 +2,8 @@
 
 First the provisions that are there, then those that each new snapshot of the catalog changed. A
 snapshot is asked once for all readers, and nothing is open between two messages: a reader goes on
-in the newest snapshot where it stood in the one before. A provision's newest state is sent at
-least once; to a reader that connects while a snapshot is changing, perhaps twice. A snapshot
+in the newest snapshot where it stood in the one before. Every state that a reader has not seen
+is sent at least once; to one that connects while a snapshot is changing, perhaps twice. A snapshot
 whose changes cannot be read is asked again, a few times; then all readers get an error, which ends
 their streams, and the next snapshot is told as ever. So they do where files are lost.
 """

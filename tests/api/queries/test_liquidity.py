@@ -131,7 +131,13 @@ def test_a_snapshot_tells_what_changed_in_its_segments_and_nothing_else(tmp_path
             before = reading.snapshot.known_segments
             everything = changed_provisions(reading, {})
             assert changed_provisions(reading, before) == []
-        assert [record[0][:2] for record in everything] == ["f3", "f1", "f2"]
+        assert _states(everything) == [
+            ("f3", "STATUS_ACTIVE"),
+            ("f1", "STATUS_PENDING"),
+            ("f2", "STATUS_ACTIVE"),
+            ("f1", "STATUS_ACTIVE"),
+            ("f2", "STATUS_CANCELLED"),
+        ]
 
         # The gap is filled: one provision's last row is there, the other has a newer one.
         chain_folder(source, 1)
@@ -139,7 +145,7 @@ def test_a_snapshot_tells_what_changed_in_its_segments_and_nothing_else(tmp_path
         assert snapshots.refresh()
         with snapshots.reading() as reading:
             changed = changed_provisions(reading, before)
-    assert [(record[0][:2], record[10]) for record in changed] == [("f1", "STATUS_ACTIVE")]
+    assert _states(changed) == [("f1", "STATUS_ACTIVE")]
     assert ProvisionFilter(market_id=MARKET).matches(changed[0])
     assert not ProvisionFilter(party_id=BOB).matches(changed[0])
 
@@ -155,10 +161,36 @@ def test_a_newer_state_after_a_gap_is_sent_and_an_older_one_is_not(tmp_path: Pat
         snapshots.refresh()
         with snapshots.reading() as reading:
             changed = changed_provisions(reading, before)
-    assert [(record[0][:2], record[10]) for record in changed] == [
-        ("f1", "STATUS_ACTIVE"),
-        ("f2", "STATUS_CANCELLED"),
+    assert _states(changed) == [("f1", "STATUS_ACTIVE"), ("f2", "STATUS_CANCELLED")]
+
+
+def test_every_state_between_is_sent_in_order(tmp_path: Path) -> None:
+    def load_segment(first: int, *states: tuple[int, str, int]) -> None:
+        rows = [provision_row(f"{n:064x}", ALICE, MARKET, at, status) for n, status, at in states]
+        tables = {"liquidity_provisions": table_rows("liquidity_provisions", *rows)}
+        source = tmp_path / "source"
+        build_segment(source, first=first, last=first + 9, tables=tables, omit=STATE_TABLES)
+        load(source, tmp_path / "warehouse")
+
+    load_segment(1, (1, "PENDING", 5))
+    with OpenSnapshots.open(open_warehouse(tmp_path / "warehouse")) as snapshots:
+        with snapshots.reading() as reading:
+            before = reading.snapshot.known_segments
+        load_segment(11, (1, "ACTIVE", 12), (2, "PENDING", 12), (1, "UNDEPLOYED", 14))
+        load_segment(21, (1, "CANCELLED", 22))
+        snapshots.refresh()
+        with snapshots.reading() as reading:
+            changed = changed_provisions(reading, before)
+    assert [(record[0][-1], record[10]) for record in changed] == [
+        ("1", "STATUS_ACTIVE"),
+        ("2", "STATUS_PENDING"),
+        ("1", "STATUS_UNDEPLOYED"),
+        ("1", "STATUS_CANCELLED"),
     ]
+
+
+def _states(records: Iterable[Record]) -> list[tuple[str, str]]:
+    return [(record[0][:2], record[10]) for record in records]
 
 
 def _encoded(record: Record) -> bytes:
