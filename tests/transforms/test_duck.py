@@ -16,6 +16,8 @@ from transforms.duck import (
     Connection,
     Error,
     file_connection,
+    new_database,
+    read_only_connection,
     reporting,
     working_connection,
 )
@@ -80,6 +82,29 @@ def test_an_instance_that_spilled_or_failed_renders_nothing_else(tmp_path: Path)
         assert last is not large
         assert last is not other
         assert last.execute(_SORT).fetchone() == (3_000_000,)
+
+
+def test_a_small_file_is_let_go_of_and_the_next_is_read_by_the_same_instance(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "small.duckdb"
+    for number in (1, 2):
+        path.unlink(missing_ok=True)
+        with working_connection(tmp_path) as con, new_database(con, path, "fresh", 0):
+            con.execute(f"create table fresh.numbers as select {number} as n")
+        with read_only_connection(path, threads=1) as reader:
+            assert reader.execute("from numbers").fetchone() == (number,)
+        assert reader.execute("select database_name from duckdb_databases()").fetchall() == [
+            ("memory",),
+            ("system",),
+            ("temp",),
+        ]
+        with file_connection() as again:
+            assert again is reader
+    with read_only_connection(path) as free:
+        free.execute("create temp table mine as select 1")
+    with file_connection() as con:
+        assert con is not free
 
 
 def test_a_forked_process_reads_files_by_an_instance_of_its_own() -> None:
