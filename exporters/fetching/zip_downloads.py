@@ -103,7 +103,8 @@ class Downloads:
     def _append(self, entry: Entry, partial: Path, offset: int) -> None:
         key, version = self.source.key(entry.path), _version_of(partial)
         known_version = version.read_text() if offset and version.exists() else ""
-        with closing(open_object(self.source.store, key, offset, known_version)) as body:
+        body = open_object(self.source.store, key, offset, known_version)
+        with closing(body), naming_full_disk(partial):
             if body.size not in (None, entry.bytes):
                 raise self._damaged(entry, f"has {body.size} bytes, the index says {entry.bytes}")
             version.write_text(body.version)
@@ -114,7 +115,7 @@ class Downloads:
     def _store(self, entry: Entry, partial: Path, offset: int, body: Body) -> None:
         # Unbuffered: a killed process leaves what has arrived.
         mode = "r+b" if offset else "wb"
-        with naming_full_disk(partial), partial.open(mode, buffering=0) as file:
+        with partial.open(mode, buffering=0) as file:
             if body.start < offset:
                 file.truncate(body.start)
                 self.advance(body.start - offset)

@@ -25,7 +25,7 @@ from pipelines.site.segment_status import SiteStatus, site_status
 from pipelines.site.site import Site
 from pipelines.site.textfiles import measured_status
 from transforms.block_range import BlockRange, contiguous_runs, gaps_between
-from transforms.errors import ConfigError
+from transforms.errors import ConfigError, MissingFileError
 from transforms.warehouse.manifests.shapes import Volume
 
 _SINGLE_WRITER = (
@@ -62,20 +62,36 @@ def command(
     with site.warehouse.one_look():
         status = measured_status(site) if metrics else site_status(site)
         lost = status.catalog.lost if status.catalog else ()
+        captures = _captures_problem(site, status)
         if check:
-            screen.show(_judged(status, lost))
+            screen.show(_judged(status, lost, captures))
         if as_json or not check:
-            _show_all(screen, site, status, lost)
-    return FINDINGS if check and not _is_well(status, lost) else OK
+            _show_all(screen, site, status, lost, captures)
+    return FINDINGS if check and not _is_well(status, lost, captures) else OK
 
 
-def _is_well(status: SiteStatus, lost: Sequence[Volume]) -> bool:
-    return not (status.to_do or status.refused or status.lake_problem or lost)
+def _captures_problem(site: Site, status: SiteStatus) -> str:
+    """What is wrong with spam captures, and what to do; empty: nothing."""
+    if status.catalog is None or status.catalog.snapshot.captures is None:
+        return ""
+    from transforms.duck import Error  # of use only where there are captures
+
+    try:
+        lines = len(site.warehouse.refused_captures())
+    except MissingFileError as error:
+        return str(error)
+    except Error:
+        return "the spam captures cannot be read: strata verify says what to do"
+    return f"{lines:,} lines of spam captures are refused: strata captures lists them" * bool(lines)
 
 
-def _judged(status: SiteStatus, lost: Sequence[Volume]) -> str:
+def _is_well(status: SiteStatus, lost: Sequence[Volume], captures: str) -> bool:
+    return not (status.to_do or status.refused or status.lake_problem or lost or captures)
+
+
+def _judged(status: SiteStatus, lost: Sequence[Volume], captures: str) -> str:
     """Whether all is well, else what is not, on one line."""
-    if _is_well(status, lost):
+    if _is_well(status, lost, captures):
         return _left_to_do(status)
     sentences = [_left_to_do(status)] if status.to_do or status.refused else []
     for file, reason in list(status.refused.items())[:1]:
@@ -84,10 +100,12 @@ def _judged(status: SiteStatus, lost: Sequence[Volume]) -> str:
         sentences.append(f"{len(lost):,} volumes are lost: strata repair, then strata load")
     if status.lake_problem:
         sentences.append(f"how far the lake is cannot be said: {status.lake_problem}")
-    return "; ".join(sentences)
+    return "; ".join(filter(None, (*sentences, captures)))
 
 
-def _show_all(screen: Screen, site: Site, status: SiteStatus, lost: Sequence[Volume]) -> None:
+def _show_all(
+    screen: Screen, site: Site, status: SiteStatus, lost: Sequence[Volume], captures: str
+) -> None:
     places = {
         "source": site.source.describe(),
         "warehouse": site.warehouse.describe(),
@@ -103,6 +121,8 @@ def _show_all(screen: Screen, site: Site, status: SiteStatus, lost: Sequence[Vol
     _show_ids(screen, ids)
     collection = collection_state(site)
     _show_collection(screen, collection)
+    if captures:
+        screen.show(captures)
     if site.settings.single_writer:
         screen.show(_SINGLE_WRITER)
     screen.table(
@@ -122,6 +142,7 @@ def _show_all(screen: Screen, site: Site, status: SiteStatus, lost: Sequence[Vol
             "single_writer": site.settings.single_writer,
             "open_with": opened and str(opened.path),
             "lost": [volume.key for volume in lost],
+            "captures_problem": captures or None,
         }
     )
 

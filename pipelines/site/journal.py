@@ -16,7 +16,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from exporters.archive.archive import Archive
-from exporters.archive.documents import is_begun, refresh
+from exporters.archive.documents import refresh
+from exporters.archive.shards import shard_path
 from transforms.errors import IntegrityError
 
 _log = logging.getLogger(__name__)
@@ -42,9 +43,9 @@ def refresh_interrupted(folder: Path, archive: Archive) -> int:
         try:
             with path.open() as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # A publisher that died before it did anything leaves an empty file, or no archive.
-                if is_begun(archive.store):
-                    refresh(archive, json.loads(file.read() or "[]"))
+                # A publisher that died before it did anything leaves an empty file, or no shard.
+                if shards := [*_shards_there(archive, json.loads(file.read() or "[]"))]:
+                    refresh(archive, shards)
                 path.unlink()
         except (BlockingIOError, FileNotFoundError):
             continue  # its publisher is at work, or has just finished
@@ -53,3 +54,9 @@ def refresh_interrupted(folder: Path, archive: Archive) -> int:
             continue
         finished += 1
     return finished
+
+
+def _shards_there(archive: Archive, numbers: Iterable[int]) -> Iterator[int]:
+    for number in numbers:
+        if archive.store.head(archive.key(shard_path(number))) is not None:
+            yield number

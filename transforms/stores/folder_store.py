@@ -19,7 +19,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from transforms.errors import ConfigError, IntegrityError
-from transforms.files import check_version, file_clock, file_version, new_file, sync_file
+from transforms.files import (
+    check_version,
+    file_clock,
+    file_version,
+    naming_full_disk,
+    new_file,
+    sync_file,
+)
 from transforms.objects import ObjectInfo
 from transforms.stores.folder_probing import check_file_system
 from transforms.stores.folder_tree import (
@@ -216,7 +223,7 @@ class FolderStore:
         staged = self._scratch / uuid.uuid4().hex
         digest = hashlib.sha256()
         try:
-            with staged.open("xb") as file:
+            with naming_full_disk(staged), staged.open("xb") as file:
                 for chunk in content_chunks(content):
                     digest.update(chunk)
                     file.write(chunk)
@@ -236,7 +243,8 @@ class FolderStore:
         if not self._scratch.is_dir():
             make_folder(self._scratch)
         if not self._ready:
-            check_file_system(self._scratch)
+            with naming_full_disk(self._scratch):
+                check_file_system(self._scratch)
             sweep(self._scratch)
             self._ready = True
 

@@ -167,6 +167,20 @@ def test_7_is_a_full_disk_too(place: Path) -> None:
         assert "damaged" not in line
 
 
+def test_7_of_a_full_archive_or_mirror_names_the_place(place: Path) -> None:
+    archive, mirror = str(place / "archive"), str(place / "mirror")
+    shutil.move(archive, place / "whole")
+    for folder in (archive, mirror):
+        Path(folder).mkdir()
+    fetch = ("fetch", "--all", str(place / "whole"), "--out", mirror)
+    for kilobytes in (16, 24, 40):
+        for folder, arguments in ((archive, ("publish",)), (mirror, fetch)):
+            small = mounted(f"mount -t tmpfs -o size={kilobytes}k none '{folder}'")
+            line = told(strata(place, *arguments, before=small), 7)
+            assert f"strata: {folder}/" in line
+            assert "No space left on device: free some room there" in line
+
+
 def test_7_is_a_scratch_folder_that_is_read_only_and_no_volume_is_blamed(place: Path) -> None:
     scratch = place / "warehouse" / "scratch"
     scratch.mkdir(exist_ok=True)

@@ -220,15 +220,20 @@ def test_the_journal_of_a_publisher_at_work_is_left_alone(site: Site) -> None:
         assert finish_interrupted(site) == 0
 
 
-def test_a_publisher_that_died_before_there_was_an_archive_leaves_nothing_to_finish(
-    site: Site,
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_publisher_that_died_before_there_was_a_shard_leaves_nothing_to_finish(
+    site: Site, is_there: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
+    if is_there:
+        Path(site.settings.archive).mkdir()
     for shards in ([], [0]):
         with pytest.raises(InterruptedError), journaled(site.journal, shards):
             raise InterruptedError
     assert finish_interrupted(site) == 2
     assert finish_interrupted(site) == 0
-    assert not Path(site.settings.archive).exists()
+    assert not [*Path(site.settings.archive).rglob("*.*")]
+    publish_segments(site, ALL[:1], FEW)
+    assert "is gone" not in caplog.text
 
 
 def test_bundles_are_published_where_the_setting_asks_for_them(site: Site, loaded: Loaded) -> None:
