@@ -13,12 +13,12 @@ from pipelines.commands.display import Screen
 def show_lake(screen: Screen, report: LakeReport) -> None:
     """What became of the lake, for a person."""
     show_refused(screen, report)
-    replaced = f", {report.replaced} written anew" if report.replaced else ""
-    if report.added or report.replaced:
-        screen.show(
-            f"{len(report.added)} files of the lake published{replaced}: {size_text(report.bytes)}"
-        )
-    elif not report.refused:
+    if report.added:
+        added = f"{len(report.added)} files of the lake published: {size_text(report.bytes)}"
+        screen.show(added)
+    if report.replaced:
+        screen.show(f"{report.replaced} files of the lake written anew")
+    elif not (report.added or report.refused):
         screen.show("The lake has all that is loaded.")
 
 

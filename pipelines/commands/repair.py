@@ -75,7 +75,7 @@ def _show(screen: Screen, report: RepairReport, *, dry_run: bool) -> None:
             "findings": [asdict(finding) for finding in report.findings],
             "repaired": is_done and bool(report.findings),
             "undecided": report.is_undecided,
-            "snapshots": report.snapshots,
+            "snapshots_read": report.snapshots,
             "volumes": report.volumes,
             "bytes": report.bytes,
             "snapshot": report.snapshot,

@@ -6,8 +6,11 @@ import re
 import pytest
 from rich.console import Console
 
+from exporters.lake.reports import AddedRows, LakeReport
 from pipelines.commands import display
 from pipelines.commands.display import Screen
+from pipelines.commands.lake_report import show_lake
+from transforms.block_range import BlockRange
 
 
 def screen(*, terminal: bool) -> tuple[Screen, io.StringIO]:
@@ -105,3 +108,15 @@ def test_markup_in_data_is_data() -> None:
 
     assert "[red]not a colour[/red]" in text.getvalue()
     assert "[bold]cell[/bold]" in text.getvalue()
+
+
+def test_files_of_the_lake_that_were_written_anew_are_told_without_bytes() -> None:
+    rows = AddedRows("orders", "1-10.parquet", BlockRange(1, 10), 3, 2048)
+    for report, told in (
+        (LakeReport(replaced=3), "3 files of the lake written anew\n"),
+        (LakeReport(added=(rows,)), "1 files of the lake published: 2.0 kB\n"),
+        (LakeReport(), "The lake has all that is loaded.\n"),
+    ):
+        it, text = screen(terminal=False)
+        show_lake(it, report)
+        assert text.getvalue() == told
