@@ -29,7 +29,7 @@ from api.core.sockets import address, host_and_port, listening, reserved
 from api.core.telemetry import log, log_config
 from api.http.protocol import MOST_MESSAGE_BYTES, BoundedHttp, BoundedWebSocket
 from exporters.locations import Locations, set_for_library
-from transforms.duck import Error as DuckError
+from transforms.duck_errors import Error as DuckError
 from transforms.errors import StrataError
 from transforms.scratch import temporary_folder
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from math import inf
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
-
-from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 from exporters.zip_names import NameStyle
 from transforms.errors import ConfigError
@@ -28,20 +27,61 @@ EMBEDDED_DATA = Path("strata-data")
 
 EMBEDDED_SOURCE = str(EMBEDDED_DATA / "source")
 
-# The types of settings that a text can fail to be; the description says what to give instead.
-Positive = Annotated[int, Field(ge=1, description="a whole number from 1 up")]
-Natural = Annotated[int, Field(ge=0, description="a whole number from 0 up")]
-Amount = Annotated[float, Field(ge=0, allow_inf_nan=False, description="a number from 0 up")]
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How a setting is made of its text, or of an option's value, and what to give instead.
+
+    `parse` raises `ValueError` for what it cannot be made of.
+    """
+
+    parse: Callable[[Any], object]
+    description: str = ""
+
+
+def matching(pattern: str, clean: Callable[[str], str] = str) -> Callable[[str], str]:
+    """What takes only texts that match a pattern as a whole, and cleans them."""
+
+    def parse(text: str) -> str:
+        if re.fullmatch(pattern, text) is None:
+            raise ValueError(text)
+        return clean(text)
+
+    return parse
+
+
+def _number(
+    kind: type[int | float], is_right: Callable[[float], bool]
+) -> Callable[[str | float], float]:
+    def parse(text: str | float) -> float:
+        number = kind(text)
+        if not is_right(number):
+            raise ValueError(text)
+        return number
+
+    return parse
+
+
+def _switch(flag: str | bool) -> bool:
+    switches: dict[str | bool, bool] = {"0": False, "1": True, False: False, True: True}
+    if flag not in switches:
+        raise ValueError(flag)
+    return switches[flag]
+
+
+def _expanded(path: str | Path) -> Path:
+    return Path(path).expanduser()
+
+
+Positive = Annotated[int, Kind(_number(int, lambda n: n >= 1), "a whole number from 1 up")]
+Natural = Annotated[int, Kind(_number(int, lambda n: n >= 0), "a whole number from 0 up")]
+Amount = Annotated[float, Kind(_number(float, lambda n: 0 <= n < inf), "a number from 0 up")]
 Seconds = Annotated[
-    float, Field(gt=0, allow_inf_nan=False, description="a number of seconds above 0")
+    float, Kind(_number(float, lambda n: 0 < n < inf), "a number of seconds above 0")
 ]
-Switch = Annotated[
-    bool,
-    BeforeValidator(lambda flag: {"0": False, "1": True}.get(flag, flag)),
-    Field(strict=True, description="1 (on) or 0 (off)"),
-]
+Switch = Annotated[bool, Kind(_switch, "1 (on) or 0 (off)")]
 _STYLES = ", ".join(style.value for style in NameStyle)
-Style = Annotated[NameStyle, Field(description=f"one of {_STYLES}")]
+Style = Annotated[NameStyle, Kind(NameStyle, f"one of {_STYLES}")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +101,7 @@ class Locations:
     source: str = EMBEDDED_SOURCE
     warehouse: str = str(EMBEDDED_DATA / "warehouse")
     archive: str = str(EMBEDDED_DATA / "archive")
-    cache: Annotated[Path, AfterValidator(Path.expanduser)] | None = None
+    cache: Annotated[Path | None, Kind(_expanded)] = None
     cache_bytes: Natural = MOST_CACHE_BYTES
     memory_mb: Positive = MEMORY_MB
     name_style: Style = NameStyle.SPEC
@@ -80,6 +120,7 @@ class Locations:
 
 
 _NOTHING: Mapping[str, Any] = {}
+_TEXT = Kind(str)
 _Group = TypeVar("_Group")
 _Located = TypeVar("_Located", bound=Locations)
 
@@ -100,18 +141,33 @@ def read_group(
     environ = os.environ if environment is None else environment
     variables = {field.name: f"{prefix}{field.name.upper()}" for field in fields(group)}  # type: ignore[arg-type]
     texts = {name: environ.get(variable, "").strip() for name, variable in variables.items()}
-    values = {
-        **defaults,
+    given = {
         **{name: text for name, text in texts.items() if text},
         **{name: value for name, value in overrides.items() if value is not None},
     }
-    try:
-        return TypeAdapter(group).validate_python(values)
-    except ValidationError as error:
-        wrong = error.errors()[0]
-        name = str(wrong["loc"][0])
-        description = TypeAdapter(group).json_schema()["properties"][name]["description"]
-        raise ConfigError(f"{variables[name]} is {wrong['input']!r}: give {description}") from None
+    kinds = _kinds(group)
+    values: dict[str, Any] = dict(defaults)
+    for name, variable in variables.items():
+        if name not in given:
+            continue
+        kind = kinds.get(name, _TEXT)
+        try:
+            values[name] = kind.parse(given[name])
+        except ValueError:
+            description = f"{variable} is {given[name]!r}: give {kind.description}"
+            raise ConfigError(description) from None
+    return group(**values)
+
+
+def _kinds(group: type) -> dict[str, Kind]:
+    """The kinds of a group's fields, by their names; a field without one is a text."""
+    hints = get_type_hints(group, include_extras=True)
+    return {
+        name: mark
+        for name, hint in hints.items()
+        for mark in getattr(hint, "__metadata__", ())
+        if isinstance(mark, Kind)
+    }
 
 
 def read_locations(

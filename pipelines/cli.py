@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 
+from pipelines.lasting_objects import lasting_objects
 from pipelines.stopping import stopping_on_signals
 
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
@@ -14,19 +15,25 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line and leave with its exit code (`pipelines.commands.failures`)."""
     argv = sys.argv[1:] if arguments is None else arguments
     with stopping_on_signals(last=arguments is None):
-        sys.exit(_run(argv))
+        try:
+            sys.exit(_run(argv))
+        finally:
+            # Before it ends, Python looks through all objects once more, for nothing; but DuckDB's
+            # bindings complain on stderr of those that are left.
+            is_end = arguments is None and "_duckdb" not in sys.modules
+            (gc.freeze if is_end else gc.unfreeze)()
 
 
 def _run(arguments: list[str]) -> int:
-    # Imports make half a million objects that stay: to look for garbage among them again and again
-    # takes a fifth of a short command. What is garbage by cycles is still found, less often.
+    # A short command has no time for garbage; what is garbage by cycles is still found, less often.
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     # Imported here, so that Ctrl-C ends a command with one line from its first moment.
-    import click
+    with lasting_objects():
+        import click
 
-    from pipelines.commands.failures import INTERRUPTED, exit_code, known_errors, sentence
-    from pipelines.commands.group import strata
-    from transforms.open_files import raise_open_files_limit
+        from pipelines.commands.failures import INTERRUPTED, exit_code, known_errors, sentence
+        from pipelines.commands.group import strata
+        from transforms.open_files import raise_open_files_limit
 
     raise_open_files_limit()
     try:

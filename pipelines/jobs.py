@@ -244,7 +244,7 @@ def sweep_lake(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]) -> 
     if not site.settings.lake or site.warehouse.catalog() is None:
         context.log.info("There is no lake.")
         return
-    from pipelines.site.lake_publishing import sweep
+    from pipelines.site.lake_contents import sweep
 
     with retried_if_transient(context.retry_number):
         report = sweep(site)

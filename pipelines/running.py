@@ -20,6 +20,7 @@ from pipelines.instance import (
     open_instance,
 )
 from pipelines.jobs import load_and_publish, publish_bundles
+from pipelines.lasting_objects import lasting_objects
 from pipelines.machine_name import machine_tags
 from pipelines.old_runs import NEWEST_KEPT, remove_old_runs
 from pipelines.quiet import QUIET
@@ -54,7 +55,8 @@ def run_everything(
     What a failed run left undone is tried again, without the segments that were refused meanwhile,
     else in halves: in the end only what cannot be done is left, and none of it stops the others.
     """
-    defs = definitions(site.settings)
+    with lasting_objects():
+        defs = definitions(site.settings)
     with open_instance(home) as instance, only_command_line(instance, home):
         runner = _Runner(site, instance, defs)
         partitions = add_partitions(instance, status.known)

@@ -10,40 +10,33 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
-
 from exporters.locations import (
     EMBEDDED_SOURCE,
+    Kind,
     Locations,
     Natural,
     Positive,
     Switch,
     data_folder,
+    matching,
 )
 
 PublicUrl = Annotated[
     str,
     # DuckDB takes some characters for patterns, and cuts an address at others.
-    Field(
-        pattern=r"^((https?|s3)://[A-Za-z0-9._~:/%@+-]+)?$",
-        description="the address of the archive, such as https://example.org/archive",
+    Kind(
+        matching(r"((https?|s3)://[A-Za-z0-9._~:/%@+-]+)?", lambda url: url.rstrip("/")),
+        "the address of the archive, such as https://example.org/archive",
     ),
-    AfterValidator(lambda url: url.rstrip("/")),
 ]
 
 _NODE = r"https?://[A-Za-z0-9._~:/%\[\]-]+"
 NodeUrl = Annotated[
-    str,
-    Field(
-        pattern=rf"^({_NODE})?$", description="the address of a node, such as http://127.0.0.1:3008"
-    ),
+    str, Kind(matching(rf"({_NODE})?"), "the address of a node, such as http://127.0.0.1:3008")
 ]
 NodeUrls = Annotated[
     str,
-    Field(
-        pattern=rf"^({_NODE}(,{_NODE})*)?$",
-        description="addresses of nodes with commas between them",
-    ),
+    Kind(matching(rf"({_NODE}(,{_NODE})*)?"), "addresses of nodes with commas between them"),
 ]
 
 
@@ -77,13 +70,11 @@ class Settings(Locations):
     lake: Switch = True
     keep_runs_days: Natural = 7
     free_mb: Natural = 2000
-    signing_key: Annotated[Path, Field(description="the path of a file")] | None = None
-    metrics: Annotated[Path, Field(description="the path of a folder")] | None = None
+    signing_key: Annotated[Path | None, Kind(Path)] = None
+    metrics: Annotated[Path | None, Kind(Path)] = None
     public_url: PublicUrl = ""
     node: NodeUrl = ""
-    node_socket: Annotated[Path, Field(description="the path of a socket")] = Path(
-        "/tmp/datanode.sock"
-    )
+    node_socket: Annotated[Path, Kind(Path)] = Path("/tmp/datanode.sock")
     nodes: NodeUrls = ""
     retention_blocks: Natural = 604_800
 

@@ -12,11 +12,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
-
-import duckdb
+from typing import TYPE_CHECKING, TypeAlias
 
 from transforms import interrupts
-from transforms.duck_errors import machine_error
 from transforms.errors import BusyError, ConfigError
 from transforms.machine_errors import MemoryLimitError
 from transforms.memory import MEMORY_LIMIT
@@ -24,8 +22,11 @@ from transforms.quoting import quote_files as quote_files
 from transforms.quoting import quote_name as quote_name
 from transforms.quoting import quote_text as quote_text
 
-Connection = duckdb.DuckDBPyConnection
-Error = duckdb.Error
+if TYPE_CHECKING:
+    import duckdb
+
+# DuckDB takes a tenth of a second to import, so only who opens one imports it, or `duck_errors`.
+Connection: TypeAlias = "duckdb.DuckDBPyConnection"
 
 _REPORT_SECONDS = 0.5
 _MOST_IDLE = 2
@@ -87,6 +88,8 @@ def _opened(
     It goes to a later block if none of its statements failed: an internal error leaves one that
     refuses everything. One that worked on much is not kept: it holds the memory while it is open.
     """
+    import duckdb
+
     idle = _idle[os.getpid(), threads, memory_limit]
     with plain_errors(scratch):
         con = _idle_instance(idle, scratch) if is_kept else None
@@ -107,6 +110,8 @@ def _opened(
 
 
 def _idle_instance(idle: list[Connection], scratch: Path | None) -> Connection | None:
+    from transforms.duck_errors import Error
+
     with suppress(IndexError, Error):  # there is none, or it has spilled to another folder
         con = idle.pop()
         if scratch is not None:
@@ -147,9 +152,11 @@ def plain_errors(scratch: Path | None = None) -> Iterator[None]:
 
     For what runs on a connection while the block that opened it does not see it.
     """
+    from transforms.duck_errors import Error, machine_error
+
     try:
         yield
-    except (duckdb.Error, OSError, RuntimeError) as error:
+    except (Error, OSError, RuntimeError) as error:
         if interrupts.requested():
             raise KeyboardInterrupt from error
         if isinstance(error, RuntimeError):
@@ -175,6 +182,8 @@ def naming_large(what: str, scratch: Path) -> Iterator[None]:
 
 def set_up(con: Connection) -> None:
     """Settings that every connection has, also each cursor, which takes none of them over."""
+    import duckdb
+
     con.execute("set TimeZone = 'UTC'")
     con.execute("set preserve_insertion_order = true")
     # In a notebook without ipywidgets DuckDB has switched it off itself, and refuses to be told.

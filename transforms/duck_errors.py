@@ -21,6 +21,7 @@ _FILE = re.compile(r'"(?P<path>[^\n]*)"[^"\n]*: (?P<reason>[^"\n]+)$', re.MULTIL
 _WRAPPED = re.compile(r'\{"exception_type".*\}', re.DOTALL)
 _NUMBERS = {os.strerror(number): number for number in REMEDIES}
 _NOT_OF_MACHINE = (duckdb.ProgrammingError, duckdb.DataError, duckdb.NotSupportedError)
+Error = duckdb.Error
 ABOUT_DATA = (*_NOT_OF_MACHINE, duckdb.IntegrityError, duckdb.InternalError)
 """What DuckDB raises about the data it reads and writes, where `machine_error` knows no better."""
 

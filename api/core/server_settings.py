@@ -14,10 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from pydantic import BeforeValidator
-
 from exporters.locations import (
     Amount,
+    Kind,
     Locations,
     Natural,
     Positive,
@@ -32,15 +31,12 @@ from transforms.open_files import open_files_limit
 _PREFIX = "STRATA_API_"
 
 
-def _split(value: object) -> object:
+def _split(text: str) -> tuple[str, ...]:
     """The items of a text with commas between them."""
-    if not isinstance(value, str):
-        return value
-    items = (item.strip() for item in value.split(","))
-    return tuple(item for item in items if item)
+    return tuple(filter(None, map(str.strip, text.split(","))))
 
 
-_Texts = Annotated[tuple[str, ...], BeforeValidator(_split)]
+_Texts = Annotated[tuple[str, ...], Kind(_split)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from exporters.exports.plan import InvalidExportError, NotHeldError
 from exporters.exports.range_export import RangeExporter
 from exporters.zips.layout import Layout
 from transforms.block_range import BlockRange
-from transforms.duck import Error as DuckError
+from transforms.duck_errors import Error as DuckError
 from transforms.errors import IntegrityError, RangeError
 from transforms.objects import StoredFile
 from transforms.segments.segment_name import SegmentName

@@ -30,7 +30,6 @@ from exporters.zip_names import parse_zip_name
 from transforms.block_range import BlockRange
 from transforms.coverage import Coverage, difference, intersection, union
 
-CONDITIONS = "conditions.json"
 _MOST_DAYS = 10_000  # a block with a senseless time must not make millions of rows
 _MOST_NAMED = 3  # tables, runs of blocks, or replacements that a reason names
 _DAY = timedelta(days=1)

@@ -19,36 +19,46 @@ from typing import TYPE_CHECKING
 from exporters.archive.archive import Archive, won_race
 from exporters.archive.archive_signatures import ENDING, SIGNATURES, signature
 from exporters.archive.chain_list import CHAINS, chains, parse_chains
-from exporters.archive.conditions import CONDITIONS, conditions_json, day_conditions
+from exporters.archive.conditions import conditions_json, day_conditions
 from exporters.archive.document_store import DocumentStore
-from exporters.archive.feed import FEED, MOST_ENTRIES, feed_xml
-from exporters.archive.hash_lists import SUMS, parse_sums, sums_text
-from exporters.archive.index import ArchiveIndex, ShardSummary, index_bytes, parse_index
+from exporters.archive.feed import MOST_ENTRIES, feed_xml
+from exporters.archive.hash_lists import SUMS, sums_text
+from exporters.archive.index import ArchiveIndex, index_bytes, parse_index
 from exporters.archive.json_text import FORMAT, written
 from exporters.archive.lake_place import LAKE, LOG, RECEIPTS
-from exporters.archive.latest import LATEST, latest_json
-from exporters.archive.llms_text import LLMS, llms_txt
+from exporters.archive.latest import latest_json
+from exporters.archive.llms_text import llms_txt
 from exporters.archive.page import (
     chain_page,
-    group_number,
     group_page,
-    group_path,
     home_page,
     shard_page,
 )
-from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL, public_address, unsealed_sql
+from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL, unsealed_sql
 from exporters.archive.recent import newest_segments, newest_shards
-from exporters.archive.revisions import REVISIONS, REVISIONS_COPY, Revision, revisions
-from exporters.archive.schema_documents import SCHEMA, SCHEMA_PAGE, schema_json, schema_page
-from exporters.archive.shards import hashes_path, shard_at, shard_path
+from exporters.archive.revisions import REVISIONS, REVISIONS_COPY, revisions
+from exporters.archive.schema_documents import schema_json, schema_page
+from exporters.archive.shards import group_number, group_path, hashes_path, shard_path
+from exporters.archive.sound_documents import (
+    CONDITIONS,
+    FEED,
+    HOME,
+    INDEX,
+    LATEST,
+    LLMS,
+    PAGE,
+    SCHEMA,
+    SCHEMA_PAGE,
+    shard_summaries,
+    sound_address,
+    sound_revisions,
+    stored_shards,
+)
 from transforms.errors import IntegrityError
-from transforms.stores.store import Store, versioned
+from transforms.stores.store import Store
 
 if TYPE_CHECKING:
     from exporters.signing_keys import Signer
-
-HOME = "index.html"
-INDEX = "index.json"
 
 _HTML, _JSON, _TEXT = "text/html; charset=utf-8", "application/json", "text/plain; charset=utf-8"
 _ATOM = "application/atom+xml"
@@ -75,7 +85,7 @@ class ArchiveDocument:
     wave: Wave = Wave.PAGES
 
 
-PUBLIC_SQL_READERS = (LLMS, "index.html", SUMS, *(f"{name}{ENDING}" for name in SIGNATURES))
+PUBLIC_SQL_READERS = (LLMS, PAGE, SUMS, *(f"{name}{ENDING}" for name in SIGNATURES))
 """What follows from `strata.sql`: the text and the page have its address, the list its hash."""
 
 
@@ -127,68 +137,6 @@ def _read_first(
     store.read_first(map(archive.key, others))
 
 
-def is_complete(archive: Archive) -> bool:
-    """Whether every document of the chain is there, and those of `SHA256SUMS` as it says.
-
-    None is computed: this is for whoever knows that no shard has changed.
-    """
-    store = DocumentStore(archive.store)
-    keys = [document.key for document in documents(archive, ())]
-    store.read_first(keys)
-    contents = {key: versioned(store, key) for key in keys}
-    if not all(contents.values()):
-        return False
-    hashes = parse_sums(store.read(archive.key(SUMS)))
-    return INDEX in hashes and all(
-        hashlib.sha256(store.read(key)).hexdigest() == hashes[path]
-        for key in keys
-        if (path := key.removeprefix(archive.key(""))) in hashes
-    )
-
-
-def stored_shards(archive: Archive) -> list[int]:
-    """The numbers of the shards that are there, ascending, whatever the index says."""
-    start = len(archive.key(""))
-    numbers = (shard_at(info.key[start:]) for info in archive.store.list(archive.key("index/")))
-    return sorted(number for number in numbers if number is not None)
-
-
-def sound_index(archive: Archive) -> ArchiveIndex:
-    """The index; where it is damaged or gone, what it would be, from the shards."""
-    try:
-        index = archive.index()
-    except IntegrityError as error:
-        _log.warning("%s", error)
-        index = ArchiveIndex(archive.chain_id)
-    if index.lines or not is_begun(archive.store):
-        return index
-    return index.including(_summaries(archive, stored_shards(archive)))
-
-
-def sound_revisions(archive: Archive) -> tuple[Revision, ...] | None:
-    """The replaced files; None where the list of revisions is damaged."""
-    try:
-        return revisions(archive)
-    except IntegrityError as error:
-        _log.warning("%s", error)
-        return None
-
-
-def sound_address(archive: Archive) -> str:
-    """Where anybody reads the chain's folder; empty where nobody knows."""
-    try:
-        return public_address(archive.read(PUBLIC_SQL), archive.place(PUBLIC_SQL))
-    except IntegrityError as error:
-        _log.warning("%s; who publishes to the lake makes it again", error)
-        return ""
-
-
-def is_begun(store: Store) -> bool:
-    """Whether anybody has made the place yet: a folder is made by the first publication."""
-    root = store.path(CHAINS)
-    return root is None or root.parent.exists()
-
-
 def documents(archive: Archive, numbers: Iterable[int]) -> Iterator[ArchiveDocument]:
     """The documents that follow from these shards, each after those that it follows from."""
     shards = sorted(set(numbers))
@@ -226,7 +174,7 @@ def chain_documents(
     yield ArchiveDocument(archive.key(CONDITIONS), _JSON, lambda old: _conditions(archive, old))
     yield ArchiveDocument(archive.key(LATEST), _JSON, lambda old: _latest(archive, old))
     yield ArchiveDocument(archive.key(FEED), _ATOM, lambda old: _feed(archive, old))
-    yield ArchiveDocument(archive.key("index.html"), _HTML, lambda _: _chain_page(archive))
+    yield ArchiveDocument(archive.key(PAGE), _HTML, lambda _: _chain_page(archive))
     yield ArchiveDocument(archive.key(SUMS), _TEXT, lambda _: _sums(archive), Wave.LISTS)
     if archive.signer is not None:
         for name in SIGNATURES:
@@ -257,7 +205,7 @@ def _index(
     if index is None or index.chain_id != archive.chain_id:
         # The first one, or one that was lost: the shards are the truth.
         index, numbers = ArchiveIndex(archive.chain_id), stored_shards(archive)
-    index = index.including(_summaries(archive, numbers))
+    index = index.including(shard_summaries(archive, numbers))
     if index.lines.keys() <= {*numbers, *unchanged}:
         index = index.summed()  # where all is looked at, what its head says is not believed
     return index_bytes(replace(index, has_lake=_has_lake(archive)))
@@ -267,17 +215,6 @@ def _has_lake(archive: Archive) -> bool:
     """Whether anything was ever published to the lake: its receipts have a log."""
     log = archive.key(f"{LAKE}/{RECEIPTS}/{LOG}/")
     return next(iter(archive.store.list(log)), None) is not None
-
-
-def _summaries(archive: Archive, numbers: Iterable[int]) -> Iterator[ShardSummary]:
-    for number in numbers:
-        data = archive.read(shard_path(number))
-        if data is None:
-            continue
-        try:
-            yield ShardSummary.of(archive.parse_shard(number, data), data)
-        except IntegrityError as error:
-            _log.warning("%s; the index does not have what it names", error)
 
 
 def _llms_txt(archive: Archive) -> bytes:
@@ -297,7 +234,7 @@ def _conditions(archive: Archive, old: bytes | None) -> bytes:
 def _latest(archive: Archive, old: bytes | None) -> bytes:
     data = archive.read(INDEX) or b""
     index = archive.index()
-    names = {"conditions": CONDITIONS, "feed": FEED, "page": "index.html"}
+    names = {"conditions": CONDITIONS, "feed": FEED, "page": PAGE}
     names |= {"schema": SCHEMA, "sums": SUMS}
     try:
         newest = next(iter(newest_segments(archive, index, 1)), None)

@@ -20,7 +20,6 @@ from exporters.archive.recent import PublishedSegment
 from exporters.archive.revisions import Revision
 from exporters.archive.templating import render
 
-FEED = "feed.xml"
 MOST_ENTRIES = 100
 _MOST_FILES = 20  # that an entry of the list of revisions names
 _NOTHING_YET = "1970-01-01T00:00:00Z"  # a feed must say when it changed, also one without entries

@@ -17,8 +17,6 @@ from exporters.archive.json_text import written
 from exporters.archive.recent import PublishedSegment
 from exporters.archive.sums import completeness
 
-LATEST = "latest.json"
-
 
 def latest_json(
     index: ArchiveIndex, data: bytes, newest: PublishedSegment | None, documents: Json

@@ -12,8 +12,6 @@ from exporters.archive.public_sql import shown_address
 from exporters.archive.templating import render
 from transforms.tables.reference import schema_reference
 
-LLMS = "llms.txt"
-
 
 @cache
 def llms_txt(chain_id: str, address: str) -> bytes:
@@ -22,7 +20,7 @@ def llms_txt(chain_id: str, address: str) -> bytes:
     place = shown_address(address, chain_id)
     return render(
         "exporters.archive",
-        LLMS,
+        "llms.txt",
         chain_id=chain_id,
         address=place,
         root=place.rpartition("/")[0],

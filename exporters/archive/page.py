@@ -17,14 +17,17 @@ from exporters.archive.figures import Mark, coverage_bar
 from exporters.archive.index import ArchiveIndex, ShardTotals
 from exporters.archive.public_sql import shown_address
 from exporters.archive.revisions import Revision
-from exporters.archive.shards import SHARD_BLOCKS, Shard
+from exporters.archive.shards import (
+    GROUP_SHARDS,
+    Shard,
+    group_blocks,
+    group_number,
+    group_path,
+)
 from exporters.archive.sums import Completeness, TableSums, Totals, added, completeness, totals
 from exporters.archive.templating import render
 from transforms.block_range import BlockRange
 from transforms.coverage import Coverage, count, difference, union
-
-GROUP_SHARDS = 50
-"""How many shards one page lists: those of a million blocks."""
 
 _MARKS = {"published": "published", "loaded": "loaded only", "gap": "missing"}
 """The colours of a bar, and what they mean."""
@@ -84,7 +87,7 @@ def chain_values(
         ],
         "shards": newest,
         "groups": [
-            (_group_blocks(group), group_path(group), added(shard.totals for shard in shards))
+            (group_blocks(group), group_path(group), added(shard.totals for shard in shards))
             for group, shards in groups.items()
         ],
         "replaced": replaced,
@@ -98,32 +101,15 @@ def chain_values(
     }
 
 
-def group_number(shard: int) -> int:
-    """The number of the million blocks that a shard is in."""
-    return shard // GROUP_SHARDS
-
-
-def group_path(group: int) -> str:
-    """Where the page of a million blocks lies below the chain's folder."""
-    return f"index/blocks-{_group_blocks(group).first:09d}.html"
-
-
 def group_page(index: ArchiveIndex, group: int) -> bytes:
     """The page that lists the shards of a million blocks."""
     first = group * GROUP_SHARDS
     shards = list(index.totals(range(first, first + GROUP_SHARDS)))
-    return _render(
-        "group.html", chain_id=index.chain_id, blocks=_group_blocks(group), shards=shards
-    )
+    return _render("group.html", chain_id=index.chain_id, blocks=group_blocks(group), shards=shards)
 
 
 def _group_of(shard: ShardTotals) -> int:
     return group_number(shard.number)
-
-
-def _group_blocks(group: int) -> BlockRange:
-    size = GROUP_SHARDS * SHARD_BLOCKS
-    return BlockRange(group * size, (group + 1) * size - 1)
 
 
 def shard_page(shard: Shard) -> bytes:

@@ -15,9 +15,6 @@ from transforms.tables.reference import schema_reference
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.tables.table_schema import data_package
 
-SCHEMA = "schema.json"
-SCHEMA_PAGE = "schema.html"
-
 
 @cache
 def schema_json(chain_id: str) -> bytes:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from exporters.archive.archive import Archive
-from exporters.archive.documents import stored_shards
 from exporters.archive.entries import Entry
 from exporters.archive.hash_lists import SUMS, parse_sums
 from exporters.archive.index import ArchiveIndex
@@ -27,6 +26,7 @@ from exporters.archive.revisions import (
     right_revisions,
 )
 from exporters.archive.shards import Shard, hashes_path, shard_at, shard_number, shard_path
+from exporters.archive.sound_documents import stored_shards
 from exporters.archive.sums import completeness
 from exporters.zip_names import parse_zip_name
 from transforms.errors import IntegrityError

@@ -7,20 +7,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from exporters.archive.archive import Archive
 from exporters.archive.lake_place import LAKE
+from exporters.lake.log.delta import DeltaLog
 from exporters.lake.log.version_cache import VersionCache
 from transforms.block_range import BlockRange
 from transforms.errors import SegmentError
 from transforms.memory import MEMORY_MB
-
-if TYPE_CHECKING:
-    from exporters.lake.log.delta import DeltaLog
+from transforms.tables.registry import history_tables
+from transforms.warehouse.manifests.shapes import Volume
 
 _NAME = re.compile(r"(\d{1,19})-(\d{1,19})\.([0-9a-f]{16})(?:\.([0-9a-f]{64}))?\.parquet")
 PARQUET_TYPE = "application/vnd.apache.parquet"
@@ -80,9 +81,6 @@ class Lake:
     def log(self, table: str) -> DeltaLog:
         """The log of a table, which need not be there."""
         if table not in self._logs:
-            # Who only looks need not pay for deltalake.
-            from exporters.lake.log.delta import DeltaLog
-
             place = self.archive.key(f"{LAKE}/{table}")
             cache = VersionCache.of(self.cache, self.place("")) if self.cache else None
             self._logs[table] = DeltaLog(self.archive.store, place, table, cache)
@@ -109,3 +107,9 @@ class Lake:
     def place(self, table: str, name: str = "") -> str:
         """A table's or a file's full address, for a person."""
         return self.archive.place(self.path(table, name).rstrip("/"))
+
+
+def lake_tables(volumes: Iterable[Volume]) -> list[str]:
+    """The tables that a lake has of volumes of history: those in which there are rows, sorted."""
+    with_rows = chain.from_iterable(volume.data for volume in volumes)
+    return sorted(frozenset(history_tables()).intersection(with_rows))

@@ -7,22 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, pairwise, takewhile
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from exporters.archive.lake_place import RECEIPTS
 from exporters.lake.lake_files import PARQUET_TYPE, FileName, Lake
 from exporters.lake.log.stored_log import StoredLog
 from exporters.lake.log.table_version import ActiveFile, AddedFile, TableVersion
-from exporters.lake.receipt_file import write_receipts
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import ConflictError, IntegrityError
-from transforms.lake.parquet_rows import LakeRows
-from transforms.lake.statistics import Statistics
 from transforms.objects import ObjectInfo
-from transforms.stores.store import LostRaceError, content_sha256, content_size
+from transforms.stores.store import LostRaceError, content_size
 from transforms.tables.file_columns import OWN_COLUMNS, FileColumn
 from transforms.tables.registry import fold_case
-from transforms.warehouse.manifests.receipts import Receipt
+
+if TYPE_CHECKING:
+    from exporters.lake.new_files import NewFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,46 +39,6 @@ class HeldFile:
     def size(self) -> int:
         """Its bytes."""
         return self.file.bytes
-
-
-@dataclass(frozen=True)
-class NewFile:
-    """A finished file that is to be put into a table; see `FileName` for `csv`."""
-
-    path: Path
-    blocks: BlockRange
-    statistics: Statistics
-    columns: Sequence[FileColumn]
-    csv: str = ""
-
-    @cached_property
-    def sha256(self) -> str:
-        """The SHA-256 of its bytes (hex)."""
-        return content_sha256(self.path)
-
-    @property
-    def name(self) -> str:
-        """What it is called in its table."""
-        return str(FileName.of(self.blocks, self.sha256, self.csv))
-
-
-def new_file(
-    rows: LakeRows, table: str, run: BlockRange, folder: Path, spelling: Mapping[str, str]
-) -> NewFile:
-    """Write a table of history, or the receipts, over a run of segments into an empty folder.
-
-    Raises `IntegrityError` where what is written does not render to what was loaded.
-    """
-    if table == RECEIPTS:
-        path = folder / f"{table}.parquet"
-        return NewFile(path, run, write_receipts(path, receipts_of(rows, run)), ())
-    parquet = rows.write(table, run, folder, spelling)
-    return NewFile(parquet.path, run, parquet.statistics, parquet.columns)
-
-
-def receipts_of(rows: LakeRows, run: BlockRange) -> list[Receipt]:
-    """The receipts of all tables of the segments in a run."""
-    return [receipt for receipt in rows.receipts if run.holds(receipt.blocks)]
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from exporters.fetching.progress import JOBS, Advance, Progress, no_progress
 from exporters.lake.lake_files import Lake
 from exporters.lake.log.stored_log import parse_log
 from exporters.lake.proving import fetched
-from exporters.lake.publication.maintenance import sweep_lake
+from exporters.lake.publication.lake_sweep import sweep_lake
 from exporters.lake.published_files import log_files, log_place, named_files, retried
 from exporters.lake.state_files import LIST, StateFile, fetch_state, parsed_states
 from exporters.lake.tables import HeldFile

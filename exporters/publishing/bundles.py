@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from exporters.archive.archive import Archive
-from exporters.archive.documents import sound_index
 from exporters.archive.entries import Entry
 from exporters.archive.shards import SHARD_BLOCKS, shard_number
+from exporters.archive.sound_documents import sound_index
 from exporters.exports.copies import no_other_copy
 from exporters.exports.plan import ExportPlan, HeldColumns, NotHeldError, plan_export
 from exporters.exports.published_zips import published_copy, published_parts

@@ -8,36 +8,28 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 from typing import NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from exporters.archive.archive import Archive
-from exporters.archive.documents import is_begun
 from exporters.archive.entries import Entry, range_of
 from exporters.archive.index import ArchiveIndex
 from exporters.archive.json_text import UNREADABLE, proven_text, unreadable
-from exporters.archive.page import group_number, group_path
-from exporters.archive.shards import SHARD_BLOCKS, shard_at, shard_path
+from exporters.archive.shards import SHARD_BLOCKS, group_number, group_path, shard_at, shard_path
+from exporters.archive.sound_documents import is_begun
 from exporters.publishing.unnamed import Unnamed
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
-from transforms.objects import ObjectInfo
 from transforms.stores.store import asked_together
 from transforms.tables.registry import HISTORY_TABLES
 
 Progress = Callable[[str, int, int], None]
 """Called with what is looked at, how many of it were, and how many there are (0: not known)."""
 
-_STEP = 20_000
 _HASH = ".sha256"
-_ROWS = pa.schema([("path", pa.large_string()), ("size", pa.int64()), ("shard", pa.int64())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,30 +70,27 @@ def compare(archive: Archive, progress: Progress) -> Differences:
     index = _index(archive)
     stored = {number for path in documents if (number := shard_at(path)) is not None}
     numbers = sorted(stored | set(index.lines))
-    shards = [_look(archive, number, index, documents) for number in _counted(numbers, progress)]
-    entries = pa.concat_tables([_rows([], []), *(shard.zips for shard in shards)])
-    places = pc.index_in(entries["path"], value_set=there["path"])
-    is_absent = pc.is_null(places)
-    is_altered = pc.not_equal(there["size"].take(places), entries["size"])
-    is_hash = pc.ends_with(there["path"], _HASH)
-    hashes = pc.utf8_slice_codeunits(there["path"].filter(is_hash), 0, -len(_HASH))
-    is_hashed = pc.is_in(entries["path"], value_set=hashes)
-    zips = there["path"].filter(pc.ends_with(there["path"], ".zip"))
-    unnamed = zips.filter(pc.invert(pc.is_in(zips, value_set=entries["path"])))
+    # As shards are looked at, what they name is taken out.
+    unnamed = {path for path in there.sizes if path.endswith(".zip")}
+    shards: list[_Looked] = []
+    singles = Counter[BlockRange]()
+    for number in _counted(numbers, progress):
+        shard, zips = _look(archive, number, index, documents, there)
+        shards.append(shard)
+        unnamed.difference_update(item.path for item in zips)
+        singles.update(item.blocks for item in zips if item.is_single)
     return Differences(
         tuple(numbers),
-        entries.num_rows,
+        sum(shard.zips for shard in shards),
         tuple(shard.number for shard in shards if shard.is_lost),
         tuple(shard.number for shard in shards if shard.is_stale),
-        tuple(_entries(archive, entries.filter(is_absent))),
-        tuple(_entries(archive, entries.filter(is_altered))),
-        tuple(_entries(archive, entries.filter(pc.invert(pc.or_(is_hashed, is_absent))))),
+        tuple(_entries(archive, {shard.number: shard.missing for shard in shards})),
+        tuple(_entries(archive, {shard.number: shard.altered for shard in shards})),
+        tuple(_entries(archive, {shard.number: shard.unhashed for shard in shards})),
         tuple(
-            stray
-            for path in sorted(unnamed.to_pylist())
-            if (stray := Unnamed.at(archive, path)) is not None
+            stray for path in sorted(unnamed) if (stray := Unnamed.at(archive, path)) is not None
         ),
-        Counter(blocks for shard in shards for blocks in shard.singles),
+        singles,
     )
 
 
@@ -125,41 +114,46 @@ def _names(archive: Archive, folder: str) -> Iterator[str]:
     return (info.key[start:] for info in archive.store.list(archive.key(folder)))
 
 
-def _listed(archive: Archive, progress: Progress) -> pa.Table:
-    """Paths and sizes of all that lies in the folders of the tables."""
-    tables = [_rows([], [])]
-    count = 0
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """What lies in the folders of tables: sizes by path, and the paths that have a hash file."""
+
+    sizes: dict[str, int] = field(default_factory=dict)
+    hashed: set[str] = field(default_factory=set)
+
+
+def _listed(archive: Archive, progress: Progress) -> _Listing:
+    whole = _Listing()
     # A bucket answers a page at a time.
-    for listed in asked_together(archive.store, partial(_listed_table, archive), HISTORY_TABLES):
-        tables.append(listed)
-        count += listed.num_rows
-        progress("objects", count, 0)
-    return pa.concat_tables(tables)
+    for listing in asked_together(archive.store, partial(_listed_table, archive), HISTORY_TABLES):
+        whole.sizes.update(listing.sizes)
+        whole.hashed.update(listing.hashed)
+        progress("objects", len(whole.sizes) + len(whole.hashed), 0)
+    return whole
 
 
-def _listed_table(archive: Archive, table: str) -> pa.Table:
+def _listed_table(archive: Archive, table: str) -> _Listing:
     start = len(archive.key(""))
-    pages = [_rows([], [])]
-    for some in _batched(archive.store.list(archive.key(f"{table}/")), _STEP):
-        pages.append(_rows([info.key[start:] for info in some], [info.size for info in some]))
-    return pa.concat_tables(pages)
-
-
-def _batched(objects: Iterator[ObjectInfo], size: int) -> Iterator[list[ObjectInfo]]:
-    """Cut a listing into lists, so that no more of it is held as objects."""
-    while some := list(islice(objects, size)):
-        yield some
+    listing = _Listing()
+    for info in archive.store.list(archive.key(f"{table}/")):
+        if info.key.endswith(_HASH):
+            listing.hashed.add(info.key[start : -len(_HASH)])
+        else:
+            listing.sizes[info.key[start:]] = info.size
+    return listing
 
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """A shard: path, size and its number for each ZIP that it names, the blocks of single ones."""
+    """A shard: how many ZIPs it names, and the paths of those that are not there as it says."""
 
     number: int
-    zips: pa.Table
-    singles: list[BlockRange]
-    is_lost: bool
-    is_stale: bool
+    zips: int = 0
+    is_lost: bool = False
+    is_stale: bool = False
+    missing: frozenset[str] = frozenset()
+    altered: frozenset[str] = frozenset()
+    unhashed: frozenset[str] = frozenset()
 
 
 def _counted(numbers: list[int], progress: Progress) -> Iterator[int]:
@@ -168,29 +162,33 @@ def _counted(numbers: list[int], progress: Progress) -> Iterator[int]:
         progress("shards", count, len(numbers))
 
 
-def _look(archive: Archive, number: int, index: ArchiveIndex, documents: Set[str]) -> _Looked:
+def _look(
+    archive: Archive, number: int, index: ArchiveIndex, documents: Set[str], there: _Listing
+) -> tuple[_Looked, Sequence[_Zip]]:
+    """What a shard says and what lies there, with the ZIPs that it names."""
     path = shard_path(number)
-    follow = (path.replace(".json", _HASH), path.replace(".json", ".html"))
-    is_stale = not documents >= {*follow, group_path(group_number(number))}
-    lost = _Looked(number, _rows([], []), [], is_lost=True, is_stale=True)
     data = archive.read(path)
-    if data is None:
-        return lost
     try:
-        zips = _zips(archive, number, data)
+        zips = None if data is None else _zips(archive, number, data)
     except IntegrityError:
-        return lost
+        zips = None
+    if data is None or zips is None:
+        return _Looked(number, is_lost=True, is_stale=True), ()
+    follow = (path.replace(".json", _HASH), path.replace(".json", ".html"))
+    is_there = documents >= {*follow, group_path(group_number(number))}
     sha256 = hashlib.sha256(data).hexdigest()
     is_known = [item.sha256 for item in index.totals([number])] == [sha256]
-    rows = _rows([item.path for item in zips], [item.size for item in zips], number)
-    singles = [item.blocks for item in zips if item.is_single]
-    return _Looked(
+    sizes = [(item, there.sizes.get(item.path)) for item in zips]
+    present = [(item, size) for item, size in sizes if size is not None]
+    shard = _Looked(
         number,
-        rows,
-        singles,
-        is_lost=False,
-        is_stale=is_stale or not is_known,
+        len(zips),
+        is_stale=not (is_there and is_known),
+        missing=frozenset(item.path for item, size in sizes if size is None),
+        altered=frozenset(item.path for item, size in present if size != item.size),
+        unhashed=frozenset(item.path for item, _ in present if item.path not in there.hashed),
     )
+    return shard, zips
 
 
 class _Zip(NamedTuple):
@@ -218,14 +216,7 @@ def _zips(archive: Archive, number: int, data: bytes) -> list[_Zip]:
         raise unreadable(place, error) from error
 
 
-def _entries(archive: Archive, rows: pa.Table) -> Iterator[Entry]:
-    paths: defaultdict[int, set[str]] = defaultdict(set)
-    for row in rows.to_pylist():
-        paths[row["shard"]].add(row["path"])
-    for number in sorted(paths):
+def _entries(archive: Archive, paths: Mapping[int, Set[str]]) -> Iterator[Entry]:
+    """The entries of these paths, by shard."""
+    for number in filter(paths.get, paths):
         yield from (entry for entry in archive.shard(number).entries if entry.path in paths[number])
-
-
-def _rows(paths: list[str], sizes: list[int], shard: int = 0) -> pa.Table:
-    """Columns `path`, `size` (bytes) and `shard` (its number)."""
-    return pa.table([paths, sizes, [shard] * len(paths)], schema=_ROWS)

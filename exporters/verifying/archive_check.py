@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from exporters.archive.archive import Archive
-from exporters.archive.documents import INDEX, stored_shards
 from exporters.archive.entries import Entry
 from exporters.archive.shards import Shard, shard_blocks, shard_path
+from exporters.archive.sound_documents import INDEX, stored_shards
 from exporters.verifying.expected import Expected, Named
 from exporters.verifying.listing import StoreListing
 from exporters.verifying.unchanged_shards import ShardFacts, UnchangedShards

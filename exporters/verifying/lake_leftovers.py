@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import KEPT_HOURS
-from exporters.lake.publication.maintenance import unnamed_since
+from exporters.lake.publication.lake_sweep import unnamed_since
 from exporters.lake.tables import Version
 from exporters.verifying.listing import StoreListing
 from transforms.verifying.findings import Finding, Problem, Remedy

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from exporters.archive.archive import Archive
-from exporters.archive.documents import stored_shards
 from exporters.archive.entries import Csv
 from exporters.archive.index import ShardSummary
 from exporters.archive.lake_place import LAKE, RECEIPTS
 from exporters.archive.shards import shard_blocks, shard_number, shard_path
+from exporters.archive.sound_documents import stored_shards
 from exporters.verifying.expected import Expected, Named
 from exporters.verifying.kept_receipts import KeptReceipts
 from transforms.block_range import BlockRange

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 
 from exporters.archive.chain_list import CHAINS
-from exporters.archive.documents import HOME
+from exporters.archive.sound_documents import HOME
 from exporters.verifying.listing import StoreListing
 from transforms.stores.store import SCRATCH, Store
 from transforms.tables.registry import HISTORY_TABLES

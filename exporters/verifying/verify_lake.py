@@ -17,7 +17,7 @@ from pathlib import Path
 from exporters.archive.archive import Archive
 from exporters.archive.lake_place import RECEIPTS
 from exporters.lake.lake_files import Lake
-from exporters.lake.publication.maintenance import tables_there
+from exporters.lake.publication.lake_sweep import tables_there
 from exporters.lake.publication.state_tables import is_state
 from exporters.lake.published_files import log_place
 from exporters.lake.tables import HeldFile, LakeTable, Version

@@ -13,17 +13,18 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from exporters.zip_names import NameStyle, csv_name, zip_name
-from exporters.zips.part_zip import write_part_zip
-from exporters.zips.parts import PartRef, read_parts
 from exporters.zips.runs import DEFAULT_LEVEL
-from exporters.zips.sources import LocalSource
 from transforms.block_range import BlockRange
 from transforms.files import new_file
 from transforms.scratch import scratch_folder, sweep_scratch
 from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import HISTORY_TABLES, TableSchema
+
+if TYPE_CHECKING:
+    from exporters.zips.parts import PartRef
 
 _BLOCKS = re.compile(r".*-(\d{1,19})-(\d{1,19})\.zip")
 
@@ -58,6 +59,9 @@ class PartStage:
         Only the tables of the network's history are kept. What `body` raises passes through, and
         then nothing is kept.
         """
+        # Whoever only looks at what waits neither writes nor reads a ZIP.
+        from exporters.zips.part_zip import write_part_zip
+
         if schema.table not in HISTORY_TABLES:
             deque(body, maxlen=0)  # the caller proves the text while it is read
             return
@@ -88,6 +92,9 @@ class PartStage:
 
         Raises `IntegrityError` where the file is damaged.
         """
+        from exporters.zips.parts import read_parts
+        from exporters.zips.sources import LocalSource
+
         try:
             source = LocalSource.open(self.path(chain_id, table, blocks))
         except FileNotFoundError:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from exporters.archive.documents import sound_index
 from exporters.archive.entries import Entry
+from exporters.archive.sound_documents import sound_index
 from exporters.archive.sums import completeness
 from exporters.publishing.publication import PublishReport
 from pipelines.assets.keys import ARCHIVE, BUNDLES, INDEX, export_key, table_key

@@ -6,31 +6,21 @@ On a terminal progress is a bar; elsewhere it is a plain line now and then.
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
-from rich.measure import Measurement
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
-from rich.table import Table
-from rich.text import Text
 
 from exporters.archive.figures import size_text
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, ProgressColumn, TaskID
 
 Advance = Callable[[int], None]
 """Called with the bytes that were just done."""
@@ -38,15 +28,11 @@ Advance = Callable[[int], None]
 Count = Callable[[str, int, int], None]
 """Called with what is counted, how many are done, and how many there are (0: not known)."""
 
-_PIPE_WIDTH = 10_000
 _MANY = 8  # columns; a wider table is shown cell by cell where it does not fit
 _LINE_SECONDS = 10.0  # between two plain progress lines
-
-
-def _output() -> Console:
-    console = Console(highlight=False)
-    # Piped somewhere, a table is as wide as it is.
-    return console if console.is_terminal else Console(highlight=False, width=_PIPE_WIDTH)
+_BETWEEN = "  "  # two columns of a table
+# What rings, or moves the cursor back.
+_CONTROLS = dict.fromkeys((7, 8, 11, 12, 13))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +40,11 @@ class Screen:
     """Where a command's results and messages go; `json` keeps stdout for one JSON document."""
 
     json: bool = False
-    errors: Console = field(default_factory=lambda: Console(stderr=True, highlight=False))
-    output: Console = field(default_factory=_output)
     warnings: list[str] = field(default_factory=list)
 
     def message(self, text: str) -> None:
         """Print a message for the person, on stderr."""
-        self.errors.print(text, markup=False, soft_wrap=True)
+        _print(text, err=True)
 
     def warn(self, text: str) -> None:
         """Print a warning, and keep it for the document."""
@@ -70,31 +54,31 @@ class Screen:
     def show(self, text: str) -> None:
         """A line of the result; programs read the JSON instead."""
         if not self.json:
-            self.output.print(text, markup=False, soft_wrap=True)
+            _print(text)
 
     def table(self, title: str, columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
         """A table of the result; columns of numbers are set to the right."""
         listed = [[_cell(cell) for cell in row] for row in rows]
         if self.json or not listed:
             return
-        table = Table(
-            title=title, title_justify="left", box=None, pad_edge=False, title_style="bold"
-        )
-        for place, column in enumerate(columns):
-            digits = all(row[place].replace(",", "").isdecimal() for row in listed)
-            table.add_column(Text(column), justify="right" if digits else "left")
-        for row in listed:
-            table.add_row(*map(Text, row))
-        natural = Measurement.get(self.output, self.output.options.update(width=_PIPE_WIDTH), table)
-        if len(columns) > _MANY and natural.maximum > self.output.width:
+        names = [*map(_cell, columns)]
+        widths = [max(map(_width, column)) for column in zip(names, *listed, strict=True)]
+        width = sum(widths) + len(_BETWEEN) * (len(columns) - 1)
+        is_terminal = sys.stdout.isatty()
+        if len(columns) > _MANY and is_terminal and width > shutil.get_terminal_size().columns:
             self._records(columns, listed)
             return
+        digits = [
+            all(cell.replace(",", "").isdecimal() for cell in column)
+            for column in zip(*listed, strict=True)
+        ]
         # Wider than the terminal, a line runs over its edge: a hash cut in two is of no use.
-        width = max(self.output.width, natural.maximum)
-        terminal = self.output.is_terminal
-        Console(file=self.output.file, width=width, force_terminal=terminal, highlight=False).print(
-            table
-        )
+        head = [title] if title else []
+        for line in (*head, *_lines(names, widths, digits)):
+            _print(click.style(line, bold=True) if is_terminal else line)
+        for row in listed:
+            for line in _lines(row, widths, digits):
+                _print(line)
 
     def _records(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Rows too wide for a table: a line for each cell."""
@@ -112,41 +96,26 @@ class Screen:
     @contextmanager
     def progress(self, label: str, total: int | None = None) -> Iterator[Advance]:
         """Show bytes as they are done; `total` where it is known."""
-        if not self.errors.is_terminal:
+        if not sys.stderr.isatty():
             lines = _Lines(self, label, total)
             yield lines.advance
             lines.end()
             return
-        with Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            DownloadColumn(),
-            TransferSpeedColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=self.errors,
-            transient=True,
-        ) as bar:
+        from rich.progress import DownloadColumn, TransferSpeedColumn
+
+        with _bars(DownloadColumn(), TransferSpeedColumn()) as bar:
             task = bar.add_task(label, total=total)
             yield lambda size: bar.advance(task, size)
 
     @contextmanager
     def counts(self, label: str) -> Iterator[Count]:
         """Show how many of several kinds of things are done, a bar for each kind."""
-        if not self.errors.is_terminal:
+        if not sys.stderr.isatty():
             yield _Lines(self, label).count
             return
-        with Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=self.errors,
-            transient=True,
-        ) as bar:
+        from rich.progress import MofNCompleteColumn
+
+        with _bars(MofNCompleteColumn()) as bar:
             tasks: dict[str, TaskID] = {}
 
             def count(what: str, completed: int, total: int) -> None:
@@ -155,6 +124,31 @@ class Screen:
                 bar.update(tasks[what], completed=completed)
 
             yield count
+
+
+def _bars(*columns: ProgressColumn) -> Progress:
+    """Bars on a terminal, with these columns after each."""
+    # rich takes its time to import, and no bar is shown to cron.
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        *columns,
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True, highlight=False),
+        transient=True,
+    )
 
 
 @dataclass(slots=True)
@@ -213,4 +207,32 @@ def _duration(seconds: float) -> str:
 
 
 def _cell(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return f"{value:,}" if is_number else str(value).translate(_CONTROLS).expandtabs()
+
+
+def _lines(row: Sequence[str], widths: Sequence[int], digits: Sequence[bool]) -> Iterator[str]:
+    """The lines of a row of a table: as many as its cells have."""
+    for parts in zip_longest(*(cell.split("\n") for cell in row), fillvalue=""):
+        cells = []
+        for part, width, is_right in zip(parts, widths, digits, strict=True):
+            space = " " * (width - _width(part))
+            cells.append(f"{space}{part}" if is_right else f"{part}{space}")
+        yield _BETWEEN.join(cells)
+
+
+def _width(text: str) -> int:
+    """How many places the longest line of a text takes on a terminal."""
+    if text.isascii():
+        return max(map(len, text.split("\n")))
+    from unicodedata import combining, east_asian_width
+
+    return max(
+        sum(0 if combining(char) else 1 + (east_asian_width(char) in "WF") for char in line)
+        for line in text.split("\n")
+    )
+
+
+def _print(text: str, *, err: bool = False) -> None:
+    # Colours are data here: what is styled is so only on a terminal.
+    click.echo(text.translate(_CONTROLS), err=err, color=True)

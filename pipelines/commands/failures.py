@@ -72,6 +72,6 @@ def sentence(error: Exception) -> str:
 def _duckdb_errors() -> Iterator[type[Exception]]:
     """DuckDB's errors, where it was imported: who only fetches has no DuckDB."""
     if "duckdb" in sys.modules:
-        from transforms.duck import Error
+        from transforms.duck_errors import Error
 
         yield Error

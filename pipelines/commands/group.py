@@ -10,6 +10,7 @@ from typing import NoReturn
 
 import click
 
+from pipelines.lasting_objects import lasting_objects
 from pipelines.stopping import leave_signals
 
 
@@ -65,7 +66,9 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         try:
             if cmd_name in COMMANDS:
-                command = import_module(f"pipelines.commands.{cmd_name}").command
+                with lasting_objects():
+                    module = import_module(f"pipelines.commands.{cmd_name}")
+                command = module.command
             else:
                 plugins = entry_points(group=PLUGINS, name=cmd_name)
                 if not plugins:

@@ -20,7 +20,8 @@ from pipelines.commands.options import (
     warehouse_option,
 )
 from pipelines.commands.replacing import blocks_option, correction_for, loaded_inside, tables_option
-from pipelines.site.lake_publishing import lake_status, publish_missing, replace_in_lake
+from pipelines.site.lake_contents import lake_status
+from pipelines.site.lake_publishing import publish_missing, replace_in_lake
 from pipelines.site.site_check import verify_lake
 from transforms.block_range import BlockRange
 from transforms.tables.registry import HISTORY_TABLES

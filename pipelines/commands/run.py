@@ -24,8 +24,10 @@ from pipelines.commands.options import (
     warehouse_option,
 )
 from pipelines.commands.run_report import show_run
+from pipelines.lasting_objects import lasting_objects
 from pipelines.sample_history import copy_sample
 from pipelines.site.completing import Completion, complete_archive
+from pipelines.site.lake_contents import sweep
 from pipelines.site.leftovers import finish_interrupted, remove_published_parts
 from pipelines.site.publication_state import PublishedTable, published_tables
 from pipelines.site.segment_status import SiteStatus, site_status
@@ -88,9 +90,6 @@ def _sweep_lake(site: Site, status: SiteStatus) -> LakeReport:
     """Remove what the lake no longer needs, where there is one."""
     if not (site.settings.lake and status.published):
         return LakeReport()
-    # deltalake takes its time to import, which whoever has no lake need not pay.
-    from pipelines.site.lake_publishing import sweep
-
     return sweep(site)
 
 
@@ -115,7 +114,8 @@ def _look(site: Site, screen: Screen) -> Completion:
 
 def _run(site: Site, screen: Screen, status: SiteStatus) -> Iterator[FinishedRun]:
     # Dagster takes a second to import, which a run with nothing to do need not pay.
-    from pipelines.running import run_everything
+    with lasting_objects():
+        from pipelines.running import run_everything
 
     runs: list[FinishedRun] = []
 

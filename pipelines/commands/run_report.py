@@ -10,7 +10,6 @@ from pathlib import Path
 
 from exporters.archive.figures import size_text
 from exporters.locations import EMBEDDED_SOURCE, Locations, dagster_home, data_folder
-from pipelines.commands.asking import show_rows
 from pipelines.commands.display import Screen
 from pipelines.settings import Settings
 from pipelines.site.publication_state import PublishedTable
@@ -52,6 +51,9 @@ def show_run(
     if not status.published or screen.json:
         return
     if tables and site.settings.embedded:
+        # Only the first run of all asks anything.
+        from pipelines.commands.asking import show_rows
+
         screen.show(f'\n$ strata sql "{_SAMPLE_QUERY}"')
         show_rows(site.warehouse, _SAMPLE_QUERY, None, screen)
     screen.show("\nNext:")

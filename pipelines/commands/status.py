@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from exporters.archive.documents import is_begun
+from exporters.archive.sound_documents import is_begun
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import FINDINGS, OK
 from pipelines.commands.options import (

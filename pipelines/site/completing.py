@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from exporters.archive.archive import Archive
-from exporters.archive.documents import is_complete
 from exporters.archive.entries import Entry
 from exporters.archive.revisions import mend_revisions
+from exporters.archive.sound_documents import is_complete
 from exporters.publishing.comparing import Differences, Progress, compare
 from pipelines.site.site import Site
 from transforms.block_range import BlockRange

@@ -16,7 +16,6 @@ from pathlib import Path
 from uuid import uuid4
 
 from exporters.archive.archive import Archive
-from exporters.archive.documents import refresh
 from exporters.archive.shards import shard_path
 from transforms.errors import IntegrityError
 
@@ -45,6 +44,9 @@ def refresh_interrupted(folder: Path, archive: Archive) -> int:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 # A publisher that died before it did anything leaves an empty file, or no shard.
                 if shards := [*_shards_there(archive, json.loads(file.read() or "[]"))]:
+                    # What renders pages takes its time to import, and hardly anybody dies.
+                    from exporters.archive.documents import refresh
+
                     refresh(archive, shards)
                 path.unlink()
         except (BlockingIOError, FileNotFoundError):

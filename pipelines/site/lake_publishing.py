@@ -4,44 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from itertools import chain
-from operator import attrgetter
 
-from exporters.archive.documents import PUBLIC_SQL_READERS, refresh, sound_index
+from exporters.archive.documents import PUBLIC_SQL_READERS, refresh
 from exporters.archive.lake_place import RECEIPTS
+from exporters.archive.sound_documents import sound_index
 from exporters.archive.sums import completeness
 from exporters.lake.lake_files import Lake
+from exporters.lake.publication.lake_merge import merge_lake
 from exporters.lake.publication.lake_publication import LakePublisher
 from exporters.lake.publication.loaded import rows_over
-from exporters.lake.publication.maintenance import merge_lake, sweep_lake, tables_there
 from exporters.lake.publication.public_documents import PublicDocuments
 from exporters.lake.publication.rewriting import LoadedRows, correct_table
 from exporters.lake.publication.state_tables import correct_state, publish_state
 from exporters.lake.reports import LakeReport, Refused, each_alone
 from exporters.lake.state_files import STATES, publish_states
-from exporters.lake.tables import LakeTable, Version
 from exporters.publishing.replace import Correction
 from pipelines.batches import plan_batches
 from pipelines.site.journal import journaled
+from pipelines.site.lake_contents import (
+    expected_tables,
+    lacks,
+    site_lake,
+    sweep,
+)
 from pipelines.site.publication_state import is_held, published_parts
 from pipelines.site.site import Site, at_one_look, no_progress
-from transforms.block_range import BlockRange, contiguous_runs
+from transforms.block_range import BlockRange
 from transforms.coverage import inside
 from transforms.errors import BusyError, ConflictError, IntegrityError
-from transforms.lake.parquet_rows import lake_rows, lake_tables
+from transforms.lake.parquet_rows import lake_rows
 from transforms.lake.state_rows import StateRows, loaded_state, state_rows
 from transforms.scratch import exclusive
 from transforms.tables.registry import HISTORY_TABLES
-from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.load.load_settings import Progress
-
-
-def site_lake(site: Site) -> Lake:
-    """The lake of the chain that is loaded."""
-    archive = site.archive(site.loaded_catalog().chain_id)
-    return Lake(archive, site.settings.memory_mb, site.warehouse.cache / "lake")
 
 
 @at_one_look
@@ -125,38 +121,6 @@ def name_lake(site: Site, lake: Lake, *, is_proven: bool = False) -> None:
 
 
 @at_one_look
-def lacking_segments(site: Site, tables: Sequence[str] = ()) -> list[BlockRange]:
-    """The loaded segments that any of these tables (none: all) lacks, ascending, by the logs alone.
-
-    Those of a volume count where a table has not all of its blocks. Raises `ConflictError`,
-    `IntegrityError` for a table of which that cannot be said.
-    """
-    lake, catalog = site_lake(site), site.loaded_catalog()
-    lacking = (_lacks(lake, table, catalog) for table in tables or _tables(catalog))
-    # Comparing two ranges calls Python: of 75,000 that takes a quarter of a second.
-    return sorted(frozenset(chain.from_iterable(lacking)), key=attrgetter("first", "last"))
-
-
-def _tables(catalog: Catalog) -> list[str]:
-    """The tables that the lake should have; the receipts are the last."""
-    return [*lake_tables(catalog.history()), RECEIPTS]
-
-
-def _lacks(lake: Lake, table: str, catalog: Catalog) -> Sequence[BlockRange]:
-    version = LakeTable(lake, table).expected()
-    if table == RECEIPTS:
-        return version.lacks(catalog.blocks) if version else catalog.blocks
-    volumes = (volume.blocks for volume in catalog.history() if table in volume.data)
-    lacking = [blocks for blocks in volumes if not (version and version.covers(blocks))]
-    return [*inside(catalog.blocks, lacking)]
-
-
-def sweep(site: Site) -> LakeReport:
-    """Remove what no version of the last week names; see `sweep_lake`."""
-    return sweep_lake(site_lake(site))
-
-
-@at_one_look
 def replace_in_lake(
     site: Site, segments: Sequence[BlockRange], tables: Sequence[str], correction: Correction
 ) -> LakeReport:
@@ -228,58 +192,11 @@ def _loaded_rows(site: Site, lake: Lake, table: str) -> LoadedRows:
     def due(segments: Sequence[BlockRange]) -> list[BlockRange]:
         """Of the receipts only those of segments that every table has."""
         absent = set(_unpublished(site, lake, segments, tables))
-        for other in _tables(catalog)[:-1] if table == RECEIPTS else ():
-            absent.update(_lacks(lake, other, catalog))
+        for other in expected_tables(catalog)[:-1] if table == RECEIPTS else ():
+            absent.update(lacks(lake, other, catalog))
         return [blocks for blocks in segments if blocks not in absent]
 
     return LoadedRows(catalog.blocks, partial(lake_rows, site.warehouse), due)
-
-
-@dataclass(frozen=True, slots=True)
-class LakeTableStatus:
-    """How far a table of the lake is: its version, files, rows, bytes and runs of blocks.
-
-    `lacking` are the blocks that are loaded and not in it; for current state that is none. Of a
-    table that cannot be read there is only the `problem`.
-    """
-
-    table: str
-    version: int | None = None
-    files: int = 0
-    rows: int = 0
-    bytes: int = 0
-    blocks: tuple[BlockRange, ...] = ()
-    lacking: tuple[BlockRange, ...] = ()
-    problem: str = ""
-
-
-@at_one_look
-def lake_status(site: Site) -> list[LakeTableStatus]:
-    """How far each table of the lake is, by the logs alone."""
-    lake, catalog = site_lake(site), site.loaded_catalog()
-    statuses = (_status(lake, table, catalog) for table in tables_there(lake))
-    return [status for status in statuses if status is not None]
-
-
-def _status(lake: Lake, table: str, catalog: Catalog) -> LakeTableStatus | None:
-    try:
-        version = LakeTable(lake, table).version()
-        return _version_status(version, catalog) if version else None
-    except (ConflictError, IntegrityError) as error:
-        return LakeTableStatus(table, problem=str(error))
-
-
-def _version_status(version: Version, catalog: Catalog) -> LakeTableStatus:
-    is_history = version.table in _tables(catalog)
-    return LakeTableStatus(
-        version.table,
-        version.content.number,
-        len(version.files),
-        sum(lake_file.file.rows for lake_file in version.files),
-        sum(lake_file.size for lake_file in version.files),
-        tuple(contiguous_runs(lake_file.blocks for lake_file in version.files)),
-        tuple(contiguous_runs(_lacks(version.lake, version.table, catalog))) if is_history else (),
-    )
 
 
 @at_one_look
@@ -307,9 +224,9 @@ def _lacking(site: Site, lake: Lake) -> tuple[list[BlockRange], LakeReport]:
     """The segments that any table lacks, and the tables of which that cannot be said."""
     catalog = site.loaded_catalog()
     lacking, report = set[BlockRange](), LakeReport()
-    for table in _tables(catalog):
+    for table in expected_tables(catalog):
         try:
-            lacking.update(_lacks(lake, table, catalog))
+            lacking.update(lacks(lake, table, catalog))
         except (ConflictError, IntegrityError) as error:
             report = report.and_(LakeReport(refused=(Refused(table, str(error)),)))
     return sorted(lacking), report

@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 
 from exporters.archive.archive import Archive
-from exporters.archive.documents import sound_index
 from exporters.archive.entries import Entry
 from exporters.archive.shards import shard_number
+from exporters.archive.sound_documents import sound_index
 from pipelines.site.journal import refresh_interrupted
 from pipelines.site.publication_state import is_held
 from pipelines.site.site import Site

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from transforms.segments.id_chain import IdChain, id_chain
-from transforms.segments.prepare import index_contradiction
+from transforms.segments.id_chain import IdChain, id_chain, index_contradiction
 from transforms.warehouse.manifests.manifest import SegmentIds
 
 

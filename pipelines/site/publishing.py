@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exporters.archive.archive import Archive
-from exporters.archive.documents import sound_index
 from exporters.archive.entries import Entry, SegmentSource
 from exporters.archive.shards import shard_number
+from exporters.archive.sound_documents import sound_index
 from exporters.publishing.adopting import Origin, Recovery
 from exporters.publishing.bundles import Bundle, bundle_request, bundles_over, due_bundles
 from exporters.publishing.publication import Outcome, Published, PublishReport, publish_zips

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 
-from exporters.archive.documents import sound_index
 from exporters.archive.lake_place import RECEIPTS
+from exporters.archive.sound_documents import sound_index
 from exporters.archive.sums import Completeness, completeness
+from pipelines.site.lake_contents import lacking_segments
 from pipelines.site.loaded_id_chain import IdReport, id_report
 from pipelines.site.site import Site, at_one_look
 from transforms.block_range import BlockRange
@@ -139,9 +140,6 @@ def site_status(site: Site, listed_for: float = 0.0) -> SiteStatus:
 
 
 def _not_in_lake(site: Site) -> tuple[tuple[BlockRange, ...], str]:
-    # deltalake takes its time to import, which whoever has no lake need not pay.
-    from pipelines.site.lake_publishing import lacking_segments
-
     try:
         return tuple(lacking_segments(site, (RECEIPTS,))), ""
     except (ConflictError, IntegrityError) as error:

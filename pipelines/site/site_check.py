@@ -13,10 +13,10 @@ from pathlib import Path
 
 from exporters.archive.archive import Archive
 from exporters.archive.chain_list import chains
-from exporters.archive.documents import INDEX
 from exporters.archive.figures import size_text
 from exporters.archive.lake_place import LAKE
 from exporters.archive.shards import shard_blocks
+from exporters.archive.sound_documents import INDEX
 from exporters.signing_keys import PublicKey
 from exporters.verifying.archive_check import ArchiveCheck
 from exporters.verifying.expected import Expected

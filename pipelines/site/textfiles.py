@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
-from exporters.archive.documents import sound_index
+from exporters.archive.sound_documents import sound_index
 from exporters.measures import (
     COLLECT_LEFT,
     DISK_FREE,

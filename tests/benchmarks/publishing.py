@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
 
-from exporters.archive.documents import refresh, stored_shards
+from exporters.archive.documents import refresh
+from exporters.archive.sound_documents import stored_shards
 from exporters.zip_names import zip_name
 from pipelines.settings import Settings
 from pipelines.site.completing import complete_archive

@@ -17,14 +17,16 @@ from hashlib import sha256
 from pathlib import Path
 
 from exporters.lake.lake_files import PARQUET_TYPE, Lake
+from exporters.lake.publication.lake_merge import merge_lake
 from exporters.lake.publication.lake_publication import LakePublisher
+from exporters.lake.publication.lake_sweep import sweep_lake
 from exporters.lake.publication.loaded import rows_over
-from exporters.lake.publication.maintenance import merge_lake, sweep_lake
 from exporters.lake.publication.state_tables import publish_state
 from exporters.lake.tables import LakeTable, Version
 from exporters.publishing.replace import Correction
 from pipelines.settings import Settings
-from pipelines.site.lake_publishing import lacking_segments, replace_in_lake, site_lake
+from pipelines.site.lake_contents import lacking_segments, site_lake
+from pipelines.site.lake_publishing import replace_in_lake
 from pipelines.site.site import Site
 from transforms.block_range import BlockRange
 from transforms.errors import BusyError

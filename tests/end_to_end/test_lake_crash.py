@@ -19,11 +19,12 @@ import pytest
 from exporters.archive.lake_place import RECEIPTS
 from exporters.lake.lake_files import FileName
 from exporters.lake.proving import prove_held
+from exporters.lake.publication.lake_sweep import sweep_lake, tables_there
 from exporters.lake.publication.loaded import lake_receipts
-from exporters.lake.publication.maintenance import sweep_lake, tables_there
 from exporters.lake.receipt_file import receipt_rows
 from exporters.lake.tables import LakeTable
-from pipelines.site.lake_publishing import lacking_segments, replace_in_lake, site_lake
+from pipelines.site.lake_contents import lacking_segments, site_lake
+from pipelines.site.lake_publishing import replace_in_lake
 from pipelines.site.site import Site
 from tests.end_to_end.lake_worker import (
     CORRECTION,

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from exporters.archive.archive import Archive
-from exporters.archive.documents import sound_address
+from exporters.archive.sound_documents import sound_address
 from pipelines.site.lake_publishing import publish_missing
 from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site

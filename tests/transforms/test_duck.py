@@ -14,13 +14,13 @@ import pytest
 
 from transforms.duck import (
     Connection,
-    Error,
     file_connection,
     new_database,
     read_only_connection,
     reporting,
     working_connection,
 )
+from transforms.duck_errors import Error
 
 _SECONDS = 60
 _COPIES = 60

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import chain
 from pathlib import Path
 from threading import Lock
 
@@ -90,12 +89,6 @@ class LakeRows:
             receipts = self.of(table, blocks)
             query = partial(part_sql, table, paths, receipts)
             return write_file(self._con, self._con, query, table, receipts, scratch, spelling)
-
-
-def lake_tables(volumes: Iterable[Volume]) -> list[str]:
-    """The tables that a lake has of volumes of history: those in which there are rows, sorted."""
-    with_rows = chain.from_iterable(volume.data for volume in volumes)
-    return sorted(frozenset(history_tables()).intersection(with_rows))
 
 
 @contextmanager

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from transforms.duck import (
     Connection,
-    Error,
     attached,
     new_database,
     quote_text,
     working_connection,
 )
 from transforms.duck import quote_name as quoted
+from transforms.duck_errors import Error
 from transforms.errors import IntegrityError
 from transforms.lake.public_conditions import ADDRESS_MACRO, NO_DAYS
 from transforms.lake.public_views import file_lists

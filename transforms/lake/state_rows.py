@@ -10,7 +10,8 @@ from pathlib import Path
 from threading import Lock
 
 from transforms.block_range import BlockRange
-from transforms.duck import Connection, Error, quote_name, read_only_connection
+from transforms.duck import Connection, quote_name, read_only_connection
+from transforms.duck_errors import Error
 from transforms.errors import IntegrityError
 from transforms.lake.parquet_files import WrittenFile, lake_reader, write_file
 from transforms.scratch import scratch_folder

@@ -98,3 +98,11 @@ def other_id(segment_id: str, claim: str) -> bool:
 
 def _follows(before: IdRun, after: IdRun) -> bool:
     return before.segment_id == after.previous_id and before.last.joins(after.first)
+
+
+def index_contradiction(name: str, segment_id: str, index_id: str) -> str:
+    """The sentence about a source's `index.json` that names another id than the computed one."""
+    return (
+        f"{name} has the id {segment_id} by its bytes, but {index_id} by the source's index.json: "
+        "get the file again, or correct the index"
+    )

@@ -10,7 +10,7 @@ from pathlib import Path
 from transforms.block_range import BlockRange
 from transforms.errors import SegmentError
 from transforms.segments.cid import CidHasher, is_cid
-from transforms.segments.id_chain import IdRun, other_id
+from transforms.segments.id_chain import IdRun, index_contradiction, other_id
 from transforms.segments.inventory import SegmentFile
 from transforms.segments.segment_zip import SegmentZip, TableFile
 from transforms.segments.source import Source
@@ -59,14 +59,6 @@ class PreparedSegment:
                 f"{name} was made after segment {stated} by its metadata.json, but after {listed} "
                 "by the source's index.json: correct the one that is wrong"
             )
-
-
-def index_contradiction(name: str, segment_id: str, index_id: str) -> str:
-    """The sentence about a source's `index.json` that names another id than the computed one."""
-    return (
-        f"{name} has the id {segment_id} by its bytes, but {index_id} by the source's index.json: "
-        "get the file again, or correct the index"
-    )
 
 
 def prepare(source: Source, file: SegmentFile, folder: Path) -> PreparedSegment:

@@ -20,8 +20,6 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import duckdb
-
 from transforms.block_range import BlockRange
 from transforms.duck import Connection, read_only_connection
 from transforms.duck_files import remove_spills
@@ -33,8 +31,6 @@ from transforms.scratch import exclusive, scratch_folder, sweep_scratch
 from transforms.segments.inventory import NOTHING_HELD, SegmentFile
 from transforms.segments.quarantine import QuarantinedFile
 from transforms.segments.source import Source
-from transforms.verifying.findings import Finding
-from transforms.verifying.verification import Verification
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.load.load_settings import LoadSettings, Progress
@@ -49,6 +45,8 @@ from transforms.warehouse.views.catalog_file import CURRENT, CatalogFile, Shown,
 if TYPE_CHECKING:
     from transforms.spam.capture_sources import RefusedLine
     from transforms.spam.capture_tables import CaptureReport
+    from transforms.verifying.findings import Finding
+    from transforms.verifying.verification import Verification
     from transforms.warehouse.load.loader import LoadReport
     from transforms.warehouse.load.rendering import RenderedTable
     from transforms.warehouse.load.table_load import PartSink
@@ -187,13 +185,14 @@ class Warehouse:
 
     def tidy_up(self) -> None:
         """Merge, show and sweep after a load; what was loaded is, whatever becomes of this."""
+        from transforms.duck_errors import Error
         from transforms.warehouse.merge.compaction import merge
 
         try:
             # One process of a machine at a time; of several machines the slower one gives in.
             with suppress(BusyError), exclusive(self.cache / ".merging.lock", wait_seconds=0):
                 merge(self._backing, self._settings)
-        except (IntegrityError, duckdb.Error) as error:
+        except (IntegrityError, Error) as error:
             _log.warning("volumes were not merged; strata verify says what is damaged: %s", error)
         except MemoryLimitError as error:
             _log.warning("volumes were not merged: let STRATA_MEMORY_MB be more: %s", error)
@@ -354,6 +353,7 @@ class Warehouse:
 
     def verify(self, verification: Verification | None = None) -> Iterator[Finding]:
         """Prove the log, all files and every table; yields what is wrong. See `WarehouseCheck`."""
+        from transforms.verifying.verification import Verification
         from transforms.warehouse.checks.warehouse_check import WarehouseCheck
 
         return WarehouseCheck(self._backing, verification or Verification()).findings()

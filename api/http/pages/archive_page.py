@@ -12,10 +12,10 @@ from urllib.parse import quote
 
 from exporters.archive.archive import Archive
 from exporters.archive.chain_list import chains
-from exporters.archive.documents import sound_address, sound_index, sound_revisions
 from exporters.archive.index import ArchiveIndex
 from exporters.archive.page import chain_values
 from exporters.archive.revisions import Revision
+from exporters.archive.sound_documents import sound_address, sound_index, sound_revisions
 from exporters.archive.sums import completeness
 from exporters.archive.templating import render
 from transforms.block_range import BlockRange

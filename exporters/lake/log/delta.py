@@ -1,57 +1,42 @@
-"""A table's Delta log: which files the table is made of. The only module that knows deltalake.
+"""A table's Delta log: which files the table is made of.
 
-deltalake makes and reads tables. A commit is one file, which is created for the very version that
-it follows, so that of two publishers one is refused, reads again and plans again: nothing is in a
-table twice, whatever each had planned. It carries a number of the transaction `strata`.
+deltalake makes and reads tables (`delta_table`). A commit is one file, which is created for the
+very version that it follows, so that of two publishers one is refused, reads again and plans again:
+nothing is in a table twice, whatever each had planned. It carries a number of the transaction
+`strata`.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import os
-import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 from zlib import crc32
 
-from deltalake import CommitProperties, DeltaTable, Field, Schema
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-from deltalake.schema import ArrayType, MapType, PrimitiveType, StructType
-
 from exporters.archive.lake_place import LOG
-from exporters.lake.log.checkpoints import sum_up
 from exporters.lake.log.stored_log import StoredLog, read_stored
-from exporters.lake.log.table_version import KEPT_HOURS, ActiveFile, AddedFile, TableVersion
+from exporters.lake.log.table_version import (
+    VERSIONS_PER_CHECKPOINT,
+    ActiveFile,
+    AddedFile,
+    TableVersion,
+)
 from exporters.lake.log.version_cache import VersionCache
 from transforms.errors import ConfigError, IntegrityError
-from transforms.files import sync_file
 from transforms.lake.statistics import fitted
 from transforms.objects import ObjectInfo
 from transforms.stores.store import LostRaceError, Store
-from transforms.tables.file_columns import COLUMN_LIST, TEXTS, FileColumn
+from transforms.tables.file_columns import FileColumn
+
+if TYPE_CHECKING:
+    from exporters.lake.log.delta_table import StoredTable
 
 _APP = "strata"
-_KEPT = f"interval {KEPT_HOURS} hours"
-# deltalake forgets by this machine's clock when files were removed, which may be days ahead.
-_TOLD = f"interval {2 * KEPT_HOURS} hours"
-# A bucket is asked for each commit after the last checkpoint, whenever a table is opened.
-_COMMITS = 10
 _log = logging.getLogger(__name__)
-_SKIPPING = "delta.dataSkippingStatsColumns"
-_TEXT = PrimitiveType("string")
-_NUMBERED = re.compile(r"\(os error (\d+)\)|Os \{ code: (\d+)")
-_FORBIDDEN = re.compile(r"\b(401 Unauthorized|403 Forbidden)")
-_OF_STORE = ("object store", "Generic S3 error")
-_NESTED: Mapping[str, MapType | ArrayType] = {
-    TEXTS: MapType(_TEXT, _TEXT, value_contains_null=True),
-    COLUMN_LIST: ArrayType(
-        StructType([Field("name", _TEXT), Field("type", _TEXT)]), contains_null=True
-    ),
-}
 
 
 class DeltaLog:
@@ -73,11 +58,7 @@ class DeltaLog:
 
         Raises `IntegrityError` where the log is damaged.
         """
-        try:
-            table = self._opened()
-        except IntegrityError:  # a file that another writer tidied away after it was listed
-            table = self._opened()
-        return None if table is None else self._version(table)
+        return self._stored_table.newest()
 
     def expected(self) -> TableVersion | None:
         """The version upon which a commit of this machine is tried first, at one request.
@@ -140,88 +121,21 @@ class DeltaLog:
     def _commit_key(self, version: int) -> str:
         return f"{self._log}/{version:020}.json"
 
-    def _opened(self, version: int | None = None) -> DeltaTable | None:
-        # Credentials may run out while files are written: each opening asks for those of now.
-        access = self._store.access(self._key)
-        with self._plain_errors():
-            try:
-                return DeltaTable(access.uri, version, storage_options=dict(access.options))
-            except TableNotFoundError:
-                return None
+    @cached_property
+    def _stored_table(self) -> StoredTable:
+        # Who knows the newest version need not import deltalake.
+        from exporters.lake.log.delta_table import StoredTable
 
-    def _version(self, table: DeltaTable) -> TableVersion:
-        with self._plain_errors():
-            actions = table.get_add_actions(flatten=True)
-        columns = (actions.column(name) for name in ("path", "size_bytes", "num_records"))
-        rows = zip(*(column.to_pylist() for column in columns), strict=True)
-        types = {
-            field.name: field.type.type
-            for field in table.schema().fields
-            if isinstance(field.type, PrimitiveType)
-        }
-        described = table.metadata().configuration.get(_SKIPPING, "")
-        return TableVersion(
-            table.version(),
-            tuple(sorted((ActiveFile(*row) for row in rows), key=lambda file: file.name)),
-            types,
-            frozenset(filter(None, described.split(","))),
-        )
+        return StoredTable(self._store, self._key, self._table)
 
     def create(self, columns: Iterable[FileColumn]) -> TableVersion:
         """Make the table if it is not there, and read it."""
-        file_columns = list(columns)
-        refused: Exception | None = None
-        access = self._store.access(self._key)
-        with self._plain_errors():
-            try:
-                DeltaTable.create(
-                    access.uri,
-                    Schema([_field(column) for column in file_columns]),
-                    mode="error",
-                    name=self._table,
-                    configuration={
-                        "delta.deletedFileRetentionDuration": _TOLD,
-                        "delta.logRetentionDuration": _KEPT,
-                        "delta.checkpointInterval": str(_COMMITS),
-                        _SKIPPING: _skipping(file_columns),
-                    },
-                    storage_options=dict(access.options),
-                )
-            except (CommitFailedError, DeltaError) as error:
-                refused = error  # somebody else was faster, if it is there now
-        newest = self.newest()
-        if newest is None:
-            raise self._plain(refused or DeltaError("what was made is not there")) from refused
-        self._make_durable(0)
-        return newest
+        return self._stored_table.create(columns)
 
     def add_columns(self, base: TableVersion, columns: Sequence[FileColumn]) -> TableVersion:
-        """Add columns that the table lacks, NULL in the files that are there.
-
-        They have statistics only where these files have no rows: of others nothing is said of the
-        new columns, and deltalake's data sets for pyarrow then skip them whatever is asked.
-        """
+        """Add columns that the table lacks; see `StoredTable.add_columns`."""
         self._forget()
-        once = CommitProperties(max_commit_retries=0)
-        handle = self._opened(base.number)
-        if handle is None:
-            raise LostRaceError(f"{self.place} was removed meanwhile")
-        described = {column.name for column in columns if column.has_statistics}
-        try:
-            with self._plain_errors():
-                fields = [_field(column) for column in columns]
-                handle.alter.add_columns(fields, commit_properties=once)
-                if described and not any(file.rows for file in base.files):
-                    listed = ",".join(sorted(base.statistics_of | described))
-                    handle.alter.set_table_properties({_SKIPPING: listed}, commit_properties=once)
-        except CommitFailedError as error:
-            what = f"was changed by another writer: {_first_line(error)}"
-            raise LostRaceError(f"{self.place} {what}") from error
-        for version in range(base.number + 1, handle.version() + 1):
-            self._make_durable(version)
-        changed = self.newest()
-        assert changed is not None
-        return changed
+        return self._stored_table.add_columns(base, columns)
 
     def commit(
         self,
@@ -250,26 +164,16 @@ class DeltaLog:
         if self._cache is not None:
             self._cache.write(self._table, following, state)
         # Not all tables at once: a run should cost what the one before did.
-        if (following.number + crc32(self._table.encode())) % _COMMITS == 0:
+        if (following.number + crc32(self._table.encode())) % VERSIONS_PER_CHECKPOINT == 0:
             self._checkpoint(following.number)
         return following
 
     def _checkpoint(self, version: int) -> None:
         """Sum the log up, and forget what is older than a week; without it all is right as well."""
         try:
-            with self._plain_errors():
-                sum_up(self._store, self._log, version, KEPT_HOURS * 3600)
+            self._stored_table.sum_up(version)
         except (ConfigError, IntegrityError, OSError) as error:
             _log.warning("the log of %s was not summed up: %s", self.place, error)
-
-    def _make_durable(self, version: int) -> None:
-        """A commit in a folder must survive a loss of power like the files that it names."""
-        log = self._store.path(f"{self._log}/_")
-        if log is not None:
-            for path in (*log.parent.glob(f"{version:020}.*"), log.with_name("_last_checkpoint")):
-                with suppress(FileNotFoundError):
-                    sync_file(path)
-            sync_file(log.parent)
 
     def stored(self, version: TableVersion) -> StoredLog:
         """What the log's own files say up to a version, read without deltalake.
@@ -283,55 +187,6 @@ class DeltaLog:
     def place(self) -> str:
         """Its full address, for a person."""
         return self._store.describe(self._key)
-
-    @contextmanager
-    def _plain_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except (CommitFailedError, TableNotFoundError):
-            raise
-        except (DeltaError, OSError) as error:
-            raise self._plain(error) from error
-
-    def _plain(self, error: Exception) -> Exception:
-        """What is the matter: with the machine, the access, the service, or else the log itself.
-
-        Raises what the store says of itself, if it cannot be read.
-        """
-        if match := _NUMBERED.search(str(error)):
-            number = int(match[1] or match[2])
-            if self._store.path(self._key) is not None:
-                return OSError(number, os.strerror(number), self.place)
-        next(self._store.list(f"{self._log}/_last_checkpoint"), None)
-        if _FORBIDDEN.search(str(error)):
-            return ConfigError(
-                f"access to the log of {self.place} was refused: check the credentials and the "
-                f"policy of the bucket; {_first_line(error)}"
-            )
-        if isinstance(error, OSError) or any(text in str(error) for text in _OF_STORE):
-            return ConnectionError(
-                f"{self.place} could not be read or written, so try again later; "
-                f"{_first_line(error)}"
-            )
-        return IntegrityError(
-            f"the log of {self.place} is damaged: put its folder {LOG} back from a backup, or "
-            "remove the table's folder, and strata lake publish makes it anew; "
-            f"{_first_line(error)}"
-        )
-
-
-def _first_line(error: Exception) -> str:
-    """What deltalake says, without the trace and the colours that it may add."""
-    lines = str(error).splitlines()
-    return f"deltalake says: {lines[0] if lines else type(error).__name__}"
-
-
-def _field(column: FileColumn) -> Field:
-    return Field(column.name, _NESTED.get(column.type) or PrimitiveType(column.type))
-
-
-def _skipping(columns: Iterable[FileColumn]) -> str:
-    return ",".join(column.name for column in columns if column.has_statistics)
 
 
 def _actions(

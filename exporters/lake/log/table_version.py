@@ -9,6 +9,10 @@ from dataclasses import dataclass, field, replace
 KEPT_HOURS = 168
 """How long a file that a table no longer names stays, for readers of older versions."""
 
+# A bucket is asked for each commit after the last checkpoint, whenever a table is opened.
+VERSIONS_PER_CHECKPOINT = 10
+"""How many versions of a table there are from one checkpoint to the next."""
+
 
 @dataclass(frozen=True, slots=True)
 class ActiveFile:

@@ -18,10 +18,11 @@ from tempfile import mkdtemp
 from exporters.archive.archive import won_race
 from exporters.archive.lake_place import RECEIPTS
 from exporters.lake.lake_files import Lake
+from exporters.lake.new_files import NewFile, new_file
 from exporters.lake.proving import prove_held
 from exporters.lake.receipt_file import COLUMNS as RECEIPT_COLUMNS
 from exporters.lake.reports import AddedRows, LakeReport, Refused, each_alone
-from exporters.lake.tables import HeldFile, LakeTable, NewFile, Version, new_file
+from exporters.lake.tables import HeldFile, LakeTable, Version
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import ConflictError, IntegrityError
 from transforms.lake.parquet_rows import LakeRows

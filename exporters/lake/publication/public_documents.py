@@ -27,14 +27,13 @@ from exporters.archive.public_sql import (
     sealed_sql,
     unsealed_sql,
 )
-from exporters.lake.lake_files import Lake
+from exporters.lake.lake_files import Lake, lake_tables
 from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.publication.state_tables import is_state
 from exporters.lake.receipt_file import COLUMNS as RECEIPT_COLUMNS
 from exporters.lake.tables import LakeTable, Version
 from transforms.block_range import BlockRange
 from transforms.errors import ConflictError, IntegrityError
-from transforms.lake.parquet_rows import lake_tables
 from transforms.lake.public_database import write_database
 from transforms.lake.public_views import (
     FileList,

@@ -18,9 +18,10 @@ from exporters.archive.lake_place import RECEIPTS
 from exporters.archive.revisions import Revision, record
 from exporters.lake.lake_file_check import FileCheck
 from exporters.lake.lake_files import PARQUET_TYPE, FileName, Lake
+from exporters.lake.new_files import NewFile, new_file, receipts_of
 from exporters.lake.proving import fetched
 from exporters.lake.receipt_file import read_receipt_rows, receipt_rows
-from exporters.lake.tables import HeldFile, LakeTable, NewFile, Version, new_file, receipts_of
+from exporters.lake.tables import HeldFile, LakeTable, Version
 from exporters.publishing.replace import Correction
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import IntegrityError, RangeError

@@ -9,9 +9,10 @@ from pathlib import Path
 from exporters.archive.archive import won_race
 from exporters.archive.lake_place import RECEIPTS
 from exporters.lake.lake_files import Lake
+from exporters.lake.new_files import NewFile
 from exporters.lake.publication.rewriting import is_sound, put_in_place
 from exporters.lake.reports import AddedRows, LakeReport, each_alone
-from exporters.lake.tables import LakeTable, NewFile, Version
+from exporters.lake.tables import LakeTable, Version
 from exporters.publishing.replace import Correction
 from transforms.errors import RangeError
 from transforms.lake.parquet_files import WrittenFile

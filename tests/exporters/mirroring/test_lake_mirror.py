@@ -14,7 +14,7 @@ import pytest
 
 from exporters.archive.archive import Archive
 from exporters.lake.lake_files import Lake
-from exporters.lake.publication.maintenance import sweep_lake
+from exporters.lake.publication.lake_sweep import sweep_lake
 from exporters.lake.tables import LakeTable
 from exporters.mirroring.whole_mirror import mirror_all
 from pipelines.site.lake_publishing import publish_missing

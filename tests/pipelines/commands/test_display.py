@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import io
 import re
+import sys
 
 import pytest
-from rich.console import Console
 
 from exporters.lake.reports import AddedRows, LakeReport
 from pipelines.commands import display
@@ -13,23 +12,24 @@ from pipelines.commands.lake_report import show_lake
 from transforms.block_range import BlockRange
 
 
-def screen(*, terminal: bool) -> tuple[Screen, io.StringIO]:
-    text = io.StringIO()
-    console = Console(file=text, force_terminal=terminal, width=60, highlight=False)
-    return Screen(errors=console, output=console), text
+def on_terminal(monkeypatch: pytest.MonkeyPatch, is_terminal: bool = True) -> None:
+    """Let what is printed go to a terminal that is 60 wide, or not."""
+    monkeypatch.setenv("COLUMNS", "60")
+    for stream in (sys.stdout, sys.stderr):
+        monkeypatch.setattr(stream, "isatty", lambda: is_terminal)
 
 
 def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(display, "_LINE_SECONDS", 0.0)
     shown = {}
     for terminal in (True, False):
-        it, text = screen(terminal=terminal)
-        with it.progress("loading", total=2_000_000) as advance:
+        on_terminal(monkeypatch, terminal)
+        with Screen().progress("loading", total=2_000_000) as advance:
             advance(500_000)
             advance(500_000)
-        shown[terminal] = text.getvalue()
+        shown[terminal] = capsys.readouterr().err
 
     assert "\x1b[" in shown[True]
     first, second, last = shown[False].splitlines()
@@ -40,17 +40,17 @@ def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(
 
 
 def test_counts_are_bars_on_a_terminal_and_lines_elsewhere(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(display, "_LINE_SECONDS", 0.0)
     shown = {}
     for terminal in (True, False):
-        it, text = screen(terminal=terminal)
-        with it.counts("verifying") as count:
+        on_terminal(monkeypatch, terminal)
+        with Screen().counts("verifying") as count:
             count("tables", 1, 2)
             count("ZIPs", 1234, 5000)
             count("ZIPs", 1235, 0)
-        shown[terminal] = text.getvalue()
+        shown[terminal] = capsys.readouterr().err
 
     assert "verifying tables" in shown[True]
     assert "1/2" in shown[True]
@@ -60,31 +60,60 @@ def test_counts_are_bars_on_a_terminal_and_lines_elsewhere(
     )
 
 
-def test_lines_of_progress_keep_their_distance() -> None:
-    it, text = screen(terminal=False)
+def test_lines_of_progress_keep_their_distance(capsys: pytest.CaptureFixture[str]) -> None:
+    it = Screen()
 
     with it.counts("verifying") as count, it.progress("loading") as advance:
         count("ZIPs", 1, 2)
         advance(1000)
 
-    assert text.getvalue() == ""
+    assert capsys.readouterr().err == ""
 
 
-def test_a_wide_row_is_shown_cell_by_cell_where_it_does_not_fit() -> None:
-    it, text = screen(terminal=True)
+def test_a_wide_row_is_shown_cell_by_cell_where_it_does_not_fit(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    on_terminal(monkeypatch)
 
-    it.table("", [f"column {number}" for number in range(9)], [["x" * 20] * 9])
+    Screen().table("", [f"column {number}" for number in range(9)], [["x" * 20] * 9])
 
-    assert text.getvalue().count("x" * 20) == 9
-    assert all(len(line) <= 60 for line in text.getvalue().splitlines())
+    text = capsys.readouterr().out
+    assert text.count("x" * 20) == 9
+    assert all(len(line) <= 60 for line in text.splitlines())
 
 
-def test_a_hash_stays_in_one_piece_on_a_narrow_terminal() -> None:
-    it, text = screen(terminal=True)
+def test_a_hash_stays_in_one_piece_on_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    on_terminal(monkeypatch)
 
-    it.table("", ["file", "SHA-256"], [["a.zip", "0" * 64]])
+    Screen().table("", ["file", "SHA-256"], [["a.zip", "0" * 64]])
 
-    assert "0" * 64 in text.getvalue()
+    assert "0" * 64 in capsys.readouterr().out
+
+
+def test_columns_are_as_wide_as_what_a_terminal_shows_of_their_cells(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Screen().table("a title", ["word", "n"], [["日本", 1234], ["two\nlines", 5], ["a\tb\r", 67]])
+
+    assert capsys.readouterr().out.splitlines() == [
+        "a title",
+        "word           n",
+        "日本       1,234",
+        "two            5",
+        "lines           ",
+        "a       b     67",
+    ]
+
+
+def test_names_are_bold_on_a_terminal_and_only_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for terminal, bold in ((True, "\x1b[1mname\x1b[0m"), (False, "name")):
+        on_terminal(monkeypatch, terminal)
+        Screen().table("", ["name"], [["cell"]])
+        assert capsys.readouterr().out.splitlines()[0].rstrip() == bold
 
 
 def test_json_keeps_everything_else_off_stdout(capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,23 +129,25 @@ def test_json_keeps_everything_else_off_stdout(capsys: pytest.CaptureFixture[str
     assert captured.err == "a message\n"
 
 
-def test_markup_in_data_is_data() -> None:
-    it, text = screen(terminal=False)
+def test_markup_in_data_is_data(capsys: pytest.CaptureFixture[str]) -> None:
+    it = Screen()
 
-    it.message("[red]not a colour[/red]")
-    it.table("", ["column"], [["[bold]cell[/bold]"]])
+    it.message("[red]not a colour[/red] :smile:")
+    it.table("", ["column"], [["[bold]cell[/bold] :smile:"]])
 
-    assert "[red]not a colour[/red]" in text.getvalue()
-    assert "[bold]cell[/bold]" in text.getvalue()
+    captured = capsys.readouterr()
+    assert captured.err == "[red]not a colour[/red] :smile:\n"
+    assert "[bold]cell[/bold] :smile:" in captured.out
 
 
-def test_files_of_the_lake_that_were_written_anew_are_told_without_bytes() -> None:
+def test_files_of_the_lake_that_were_written_anew_are_told_without_bytes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     rows = AddedRows("orders", "1-10.parquet", BlockRange(1, 10), 3, 2048)
     for report, told in (
         (LakeReport(replaced=3), "3 files of the lake written anew\n"),
         (LakeReport(added=(rows,)), "1 files of the lake published: 2.0 kB\n"),
         (LakeReport(), "The lake has all that is loaded.\n"),
     ):
-        it, text = screen(terminal=False)
-        show_lake(it, report)
-        assert text.getvalue() == told
+        show_lake(Screen(), report)
+        assert capsys.readouterr().out == told

@@ -13,7 +13,6 @@ from functools import cached_property, lru_cache
 from itertools import groupby
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -191,6 +190,9 @@ def manifest_receipts(
 ) -> Iterator[Receipt]:
     """The receipts in manifests, ascending by block and table, of rows for which `where` holds."""
     if manifests:
+        # It takes as long to import as a command does that asks for no receipts.
+        import duckdb
+
         source = receipts_source(quote_files(manifests))
         query = f"from {source} where {where} order by first_block, table_name"
         try:

@@ -31,7 +31,6 @@ from transforms.stores.store import content_sha256
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.shapes import Volume
-from transforms.warehouse.views.catalog_views import views_of
 
 CURRENT = "current.duckdb"
 OWN_VIEWS = "views of your own belong in a database of your own, which attaches this one"
@@ -191,6 +190,9 @@ def write_catalog(
     Where the file `before` has the very same views, over other files, it is copied: to make a view
     takes longer than all that changes from one snapshot to the next. Not if somebody wrote to it.
     """
+    # Only who makes a file needs to know what its views are, and that is a tenth of our modules.
+    from transforms.warehouse.views.catalog_views import views_of
+
     snapshot = catalog.snapshot
     catalog.files.bring(snapshot.readable())
     views = views_of(catalog.history(), catalog.states(), snapshot.captures, catalog.files.path)

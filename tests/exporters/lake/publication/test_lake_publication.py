@@ -12,7 +12,8 @@ from deltalake import DeltaTable
 
 from exporters.lake.publication.lake_publication import LakePublisher
 from exporters.lake.reports import LakeReport
-from pipelines.site.lake_publishing import publish_to_lake, site_lake
+from pipelines.site.lake_contents import site_lake
+from pipelines.site.lake_publishing import publish_to_lake
 from tests.exporters.lake.lake_kit import LakeSite, added, lake_site, write_segment
 from tests.pipelines.kit import blocks
 from tests.segments_kit import table_rows

@@ -13,11 +13,13 @@ import polars as pl
 import pytest
 
 from exporters.lake.lake_files import Lake
+from exporters.lake.publication.lake_merge import merge_lake
 from exporters.lake.publication.lake_publication import LakePublisher
+from exporters.lake.publication.lake_sweep import sweep_lake
 from exporters.lake.publication.loaded import rows_over
-from exporters.lake.publication.maintenance import merge_lake, sweep_lake
 from exporters.publishing.replace import Correction
-from pipelines.site.lake_publishing import replace_in_lake, site_lake
+from pipelines.site.lake_contents import site_lake
+from pipelines.site.lake_publishing import replace_in_lake
 from pipelines.site.publishing import replace_published
 from pipelines.site.site_check import verify_lake
 from tests.exporters.lake.lake_kit import LakeSite, lake_site, write_segment

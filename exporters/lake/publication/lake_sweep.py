@@ -1,83 +1,25 @@
-"""Keeping the lake's files few: it follows the warehouse's merges, and removes what none names."""
+"""Removing what no version of the lake's tables names any more, by the names of all its objects."""
 
 from __future__ import annotations
 
-import logging
 import re
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from functools import partial
 from math import inf
-from pathlib import Path
 
-from exporters.archive.lake_place import LOG, RECEIPTS
+from exporters.archive.lake_place import LOG
 from exporters.lake.lake_files import FileName, Lake
 from exporters.lake.log.table_version import KEPT_HOURS
-from exporters.lake.publication.rewriting import merge_files
 from exporters.lake.reports import LakeReport, each_alone
 from exporters.lake.state_files import STATES, listed_states, sweep_states
 from exporters.lake.tables import LakeTable, Version
-from transforms.block_range import BlockRange
-from transforms.errors import IntegrityError
-from transforms.lake.parquet_rows import LakeRows, lake_tables
-from transforms.machine_errors import MemoryLimitError
 from transforms.objects import ObjectInfo
-from transforms.stores.store import LostRaceError, asked_together
-from transforms.warehouse.manifests.shapes import Volume
-
-RowsOver = Callable[[BlockRange], AbstractContextManager[LakeRows | None]]
-"""Opens what a run of files is written anew from; None where the warehouse has not just that."""
+from transforms.stores.store import asked_together
 
 _LOGGED = re.compile(
     r"\d{20}(?:\.[0-9.]+)?(?:\.compacted)?(?:\.checkpoint[0-9a-f.-]*)?\.(?:json|parquet|crc)"
     r"|_last_checkpoint|_sidecars/.*"
 )
-_log = logging.getLogger(__name__)
-
-
-def merge_lake(lake: Lake, volumes: Sequence[Volume], rows_over: RowsOver, scratch: Path) -> int:
-    """Join the files that the warehouse has as one; returns how many files that left fewer.
-
-    `volumes` are those of the warehouse, ascending. A table that is damaged, or that others wrote
-    to, stays as it is: who publishes to it says so.
-    """
-    opened = (_mergeable(lake, table) for table in (*lake_tables(volumes), RECEIPTS))
-    versions = {version.table: version for version in opened if version}
-    fewer = 0
-    for volume in volumes:
-        due = [version for version in versions.values() if _is_due(version, volume)]
-        if not due:
-            continue
-        with rows_over(volume.blocks) as rows:
-            for version in due if rows else ():
-                assert rows is not None
-                try:
-                    merged = merge_files(version, volume.blocks, rows, scratch)
-                except LostRaceError as error:
-                    _log.info("%s", error)  # who was faster merges, or the next one does
-                    del versions[version.table]
-                except (IntegrityError, MemoryLimitError) as error:
-                    _log.warning("%s was not merged: %s", lake.place(version.table), error)
-                else:
-                    fewer += len(version.files) - len(merged.files)
-                    versions[version.table] = merged
-    return fewer
-
-
-def _mergeable(lake: Lake, table: str) -> Version | None:
-    """The expected version of a table; None where it cannot be merged."""
-    try:
-        version = LakeTable(lake, table).expected()
-        return version if version and version.files else None
-    except IntegrityError as error:
-        _log.warning("%s was not merged: %s", lake.place(table), error)
-        return None
-
-
-def _is_due(version: Version, volume: Volume) -> bool:
-    """Whether files of a table lie in a volume's blocks, and are not the one of these."""
-    blocks = [lake_file.blocks for lake_file in version.holding(volume.blocks)]
-    return bool(blocks) and blocks != [volume.blocks] and all(map(volume.blocks.holds, blocks))
 
 
 def sweep_lake(lake: Lake, kept_hours: int = KEPT_HOURS) -> LakeReport:

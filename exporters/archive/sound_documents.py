@@ -1,0 +1,113 @@
+"""What follows from the published entries as it lies there, which may be damaged, or gone."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterable, Iterator
+
+from exporters.archive.archive import Archive
+from exporters.archive.archive_signatures import ENDING, SIGNATURES
+from exporters.archive.chain_list import CHAINS
+from exporters.archive.document_store import DocumentStore
+from exporters.archive.hash_lists import SUMS, parse_sums
+from exporters.archive.index import ArchiveIndex, ShardSummary
+from exporters.archive.public_sql import PUBLIC_SQL, public_address
+from exporters.archive.revisions import Revision, revisions
+from exporters.archive.shards import shard_at, shard_path
+from transforms.errors import IntegrityError
+from transforms.stores.store import Store, versioned
+
+HOME = "index.html"
+PAGE = "index.html"
+INDEX = "index.json"
+CONDITIONS = "conditions.json"
+FEED = "feed.xml"
+LATEST = "latest.json"
+LLMS = "llms.txt"
+SCHEMA = "schema.json"
+SCHEMA_PAGE = "schema.html"
+
+_OF_CHAIN = (INDEX, SCHEMA, SCHEMA_PAGE, LLMS, CONDITIONS, LATEST, FEED, PAGE, SUMS)
+_log = logging.getLogger(__name__)
+
+
+def chain_keys(archive: Archive) -> list[str]:
+    """The keys of the documents that follow from all shards together, besides pages of shards."""
+    signatures = SIGNATURES if archive.signer is not None else ()
+    names = (*_OF_CHAIN, *(f"{name}{ENDING}" for name in signatures))
+    return [*map(archive.key, names), CHAINS, HOME]
+
+
+def is_complete(archive: Archive) -> bool:
+    """Whether every document of the chain is there, and those of `SHA256SUMS` as it says.
+
+    None is computed: this is for whoever knows that no shard has changed.
+    """
+    store = DocumentStore(archive.store)
+    keys = chain_keys(archive)
+    store.read_first(keys)
+    contents = {key: versioned(store, key) for key in keys}
+    if not all(contents.values()):
+        return False
+    hashes = parse_sums(store.read(archive.key(SUMS)))
+    return INDEX in hashes and all(
+        hashlib.sha256(store.read(key)).hexdigest() == hashes[path]
+        for key in keys
+        if (path := key.removeprefix(archive.key(""))) in hashes
+    )
+
+
+def stored_shards(archive: Archive) -> list[int]:
+    """The numbers of the shards that are there, ascending, whatever the index says."""
+    start = len(archive.key(""))
+    numbers = (shard_at(info.key[start:]) for info in archive.store.list(archive.key("index/")))
+    return sorted(number for number in numbers if number is not None)
+
+
+def sound_index(archive: Archive) -> ArchiveIndex:
+    """The index; where it is damaged or gone, what it would be, from the shards."""
+    try:
+        index = archive.index()
+    except IntegrityError as error:
+        _log.warning("%s", error)
+        index = ArchiveIndex(archive.chain_id)
+    if index.lines or not is_begun(archive.store):
+        return index
+    return index.including(shard_summaries(archive, stored_shards(archive)))
+
+
+def sound_revisions(archive: Archive) -> tuple[Revision, ...] | None:
+    """The replaced files; None where the list of revisions is damaged."""
+    try:
+        return revisions(archive)
+    except IntegrityError as error:
+        _log.warning("%s", error)
+        return None
+
+
+def sound_address(archive: Archive) -> str:
+    """Where anybody reads the chain's folder; empty where nobody knows."""
+    try:
+        return public_address(archive.read(PUBLIC_SQL), archive.place(PUBLIC_SQL))
+    except IntegrityError as error:
+        _log.warning("%s; who publishes to the lake makes it again", error)
+        return ""
+
+
+def is_begun(store: Store) -> bool:
+    """Whether anybody has made the place yet: a folder is made by the first publication."""
+    root = store.path(CHAINS)
+    return root is None or root.parent.exists()
+
+
+def shard_summaries(archive: Archive, numbers: Iterable[int]) -> Iterator[ShardSummary]:
+    """What the index has of shards, without those that are gone or damaged."""
+    for number in numbers:
+        data = archive.read(shard_path(number))
+        if data is None:
+            continue
+        try:
+            yield ShardSummary.of(archive.parse_shard(number, data), data)
+        except IntegrityError as error:
+            _log.warning("%s; the index does not have what it names", error)
