@@ -15,13 +15,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line and leave with its exit code (`pipelines.commands.failures`)."""
     argv = sys.argv[1:] if arguments is None else arguments
     with stopping_on_signals(last=arguments is None):
-        try:
-            sys.exit(_run(argv))
-        finally:
-            # Before it ends, Python looks through all objects once more, for nothing; but DuckDB's
-            # bindings complain on stderr of those that are left.
-            is_end = arguments is None and "_duckdb" not in sys.modules
-            (gc.freeze if is_end else gc.unfreeze)()
+        sys.exit(_run(argv))
 
 
 def _run(arguments: list[str]) -> int:
