@@ -74,7 +74,7 @@ def _captures_problem(site: Site, status: SiteStatus) -> str:
     """What is wrong with spam captures, and what to do; empty: nothing."""
     if status.catalog is None or status.catalog.snapshot.captures is None:
         return ""
-    from transforms.duck import Error  # of use only where there are captures
+    from transforms.duck_errors import Error  # of use only where there are captures
 
     try:
         lines = len(site.warehouse.refused_captures())
