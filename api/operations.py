@@ -77,7 +77,7 @@ def _spam(path: str, operation_id: str = "") -> Operation[GetSpamStatistics]:
         "Get the spam statistics of a party",
         GetSpamStatistics,
         get_spam_statistics,
-        (Parameter("party_id", Kind.HEX64, "The party.", in_path=True),),
+        (Parameter("party_id", Kind.HEX, "The party.", in_path=True),),
         id=operation_id,
     )
 
@@ -145,7 +145,7 @@ CALLS: Sequence[Operation[Any]] = (
         "List withdrawals",
         ListWithdrawals,
         list_withdrawals,
-        (Parameter("party_id", Kind.HEX64, "Only this party's."), DATE_RANGE, PAGINATION),
+        (Parameter("party_id", Kind.PARTY, "Only this party's."), DATE_RANGE, PAGINATION),
     ),
     Operation(
         "withdrawal",

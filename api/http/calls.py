@@ -33,11 +33,12 @@ from api.queries.operation import Operation
 _Request = TypeVar("_Request")
 # The network's gateway sends both types with an error, and its clients may look for either.
 _ERROR_TYPE = (b"content-type", b"application/grpc")
+_PRETTY = "application/json+pretty"
 _FORM = "application/x-www-form-urlencoded"
 _MOST_FORM_BYTES = 64 * 1024
 
 
-class _UnknownMethodError(Exception):
+class UnknownMethodError(Exception):
     """The method is none that asks something."""
 
 
@@ -64,14 +65,15 @@ class CallEndpoint(Generic[_Request]):
         if admission.refusal is not None:
             return failure(admission.refusal, (*headers, *_block_headers(self._runner.newest)))
         try:
-            pairs = await _read_query(scope, receive)
+            pairs = await read_query(scope, receive)
             request = read_request(self._operation, pairs, scope["path_params"])
             seconds = time_limit(scope, self._runner.seconds)
         except MalformedParameterError as error:
             return failure(error, headers)
-        except _UnknownMethodError:
+        except UnknownMethodError:
             return method_not_allowed()
-        pretty = any(name == "pretty" for name, _ in pairs)
+        accepted = HeaderFields(scope=scope).get("accept")
+        pretty = accepted == _PRETTY or any(name == "pretty" for name, _ in pairs)
         room = room_of(scope)
         return await self._run(request, seconds, receive, room, headers, pretty=pretty)
 
@@ -114,16 +116,16 @@ def _indented(body: bytes) -> bytes:
     return json.dumps(value, indent=1, ensure_ascii=False).encode()
 
 
-async def _read_query(scope: Scope, receive: Receive) -> list[tuple[str, str]]:
+async def read_query(scope: Scope, receive: Receive) -> list[tuple[str, str]]:
     """The parameters of the URL, after those of a form that is posted in the place of a GET.
 
-    Raises `_UnknownMethodError`, and `MalformedParameterError` for what cannot be read.
+    Raises `UnknownMethodError`, and `MalformedParameterError` for what cannot be read.
     """
     query = parse_query(scope["query_string"])
     if scope["method"] == "GET":
         return query
     if scope["method"] != "POST" or not _is_form(scope):
-        raise _UnknownMethodError
+        raise UnknownMethodError
     return [*parse_query(await _body(receive)), *query]
 
 

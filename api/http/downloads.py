@@ -25,8 +25,9 @@ from api.core.api_errors import ApiError, CancelledError, MalformedParameterErro
 from api.core.clients import Slots
 from api.core.workers import Blocks, QueryRunner, Read, Workers
 from api.http.answers import client_key, departure, envelope, failure, method_not_allowed
+from api.http.calls import UnknownMethodError, read_query
 from api.http.file_answers import FileContent, FileSender
-from api.http.parameters import parse_query, read_request, time_limit
+from api.http.parameters import QueryPairs, parse_query, read_request, time_limit
 from api.operations import EXPORT
 from api.queries.export_request import ExportQuery
 from exporters.zips.layout import Layout
@@ -37,7 +38,7 @@ _WANTED = re.compile(r"(?:^|,)\s*sha-256\s*=\s*(?:10|[1-9])\s*(?:,|$)")
 
 
 class Download:
-    """`GET` and `HEAD` of the export."""
+    """The export, asked with `GET`, `HEAD` or a posted form."""
 
     def __init__(
         self, runner: QueryRunner, exports: ExportQuery, sender: FileSender, slots: Slots
@@ -51,11 +52,8 @@ class Download:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; an error before the first byte has its own status."""
         scope["operation"] = EXPORT.name
-        if scope["method"] not in ("GET", "HEAD"):
-            await method_not_allowed()(scope, receive, send)
-            return
         try:
-            request = read_request(EXPORT, parse_query(scope["query_string"]))
+            request = read_request(EXPORT, await _pairs(scope, receive))
             with self._slots.taken(client_key(scope)):
                 query, seconds = self._exports.of(request), time_limit(scope, self._runner.seconds)
                 layout, _ = await self._runner.run(query, seconds, departure(receive))
@@ -66,6 +64,8 @@ class Download:
         except IntegrityError:
             self._runner.metrics.damaged.inc()
             raise
+        except UnknownMethodError:
+            await method_not_allowed()(scope, receive, send)
         except MalformedParameterError as error:
             await failure(error)(scope, receive, send)
         except CancelledError:
@@ -78,6 +78,11 @@ class Download:
         headers = (disposition, *self._digests.header(layout))
         read = self._digests.reader(layout)
         return FileContent(layout.size, layout.etag, "application/zip", read, headers)
+
+
+async def _pairs(scope: Scope, receive: Receive) -> QueryPairs:
+    is_head = scope["method"] == "HEAD"
+    return parse_query(scope["query_string"]) if is_head else await read_query(scope, receive)
 
 
 class Digests:

@@ -15,16 +15,19 @@ from api.http.parameters import camel
 from api.operations import CALLS, EXPORT, STREAM
 from api.queries.operation import Group, Kind, Operation, Parameter
 from api.queries.pagination import MAX_LIMIT
+from transforms.tables.named_ids import HEX_OF
 from transforms.tables.registry import HISTORY_TABLES
 
 Schema = dict[str, Any]
 
 _TEXT: Schema = {"type": "string"}
 _TRUTH: Schema = {"type": "boolean"}
+_WHOLE: Schema = {"type": "integer"}
 _PARAMETERS: Mapping[Kind, Schema] = {
     Kind.TEXT: _TEXT,
-    Kind.HEX: {"type": "string", "pattern": "^([0-9a-fA-F]{2})+$"},
+    Kind.HEX: {"type": "string", "pattern": f"^(([0-9a-fA-F]{{2}})*|{'|'.join(HEX_OF)})$"},
     Kind.HEX64: {"type": "string", "pattern": "^[0-9a-fA-F]{64}$"},
+    Kind.PARTY: {"type": "string", "pattern": "^([0-9a-fA-F]{64}|network)?$"},
     Kind.COUNT: {"type": "integer", "format": "int32", "minimum": 1, "maximum": MAX_LIMIT},
     Kind.INT64: {"type": "integer", "format": "int64"},
     Kind.TRUTH: _TRUTH,
@@ -36,7 +39,7 @@ _PARAMETERS: Mapping[Kind, Schema] = {
 _VALUES: Mapping[ScalarType, Schema] = {
     ScalarType.TEXT: _TEXT,
     ScalarType.WHOLE64: {"type": "string", "pattern": "^-?[0-9]+$"},
-    ScalarType.WHOLE32: {"type": "integer"},
+    ScalarType.WHOLE32: _WHOLE,
     ScalarType.TRUTH: _TRUTH,
     ScalarType.ENUM: {
         "type": ["string", "integer"],
@@ -169,13 +172,33 @@ def _success(call: Operation[Any]) -> Schema:
 
 def _service_paths() -> Schema:
     text = {"200": {"description": "OK", "content": {"text/plain": {"schema": _TEXT}}}}
-    state = {"type": "object", "properties": {"ready": _TRUTH}, "required": ["ready"]}
+    state = _state()
     ready = {"200": _json_answer("Ready.", state), "503": _json_answer("Not ready.", state)}
     return {
         "/health": _get("health", "Whether the process lives", text),
         "/ready": _get("ready", "Whether data is served, and how old", ready),
         "/metrics": _get("metrics", "Counters for Prometheus", text),
     }
+
+
+def _state() -> Schema:
+    """What `/ready` answers: `null` where it is not known."""
+    known = {"ready": _TRUTH, "reason": _TEXT, "chainId": _TEXT, "segments": _WHOLE}
+    numbers = (
+        *("snapshot", "blockHeight", "blocksBehind", "segmentsWaiting", "bytesWaiting"),
+        *("gaps", "blocksMissing", "filesQuarantined"),
+    )
+    others = {
+        **dict.fromkeys(numbers, _WHOLE),
+        **dict.fromkeys(("changedAt", "blockTimestamp"), _TEXT),
+        "missing": _list(_TEXT),
+        "quarantined": _list(_object({"file": _TEXT, "reason": _TEXT})),
+    }
+    return _object(known | {name: _nullable(schema) for name, schema in others.items()})
+
+
+def _nullable(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
 
 
 def _json_answer(meaning: str, schema: Schema) -> Schema:
@@ -216,7 +239,7 @@ def _components() -> dict[str, Schema]:
     """The schema of every message that is answered, by name, and those that all answers share."""
     operations = [STREAM, *(call for call in CALLS if call.path)]
     messages = {m.name: m for operation in operations for m in _described(operation.answered)}
-    text, whole = _TEXT, {"type": "integer"}
+    text, whole = _TEXT, _WHOLE
     page_info = {"hasNextPage": _TRUTH, "hasPreviousPage": _TRUTH}
     detail = {"@type": text, "code": whole, "message": text, "inner": text}
     error = {"code": whole, "message": text, "details": _list(_reference("ErrorDetail"))}
@@ -255,7 +278,7 @@ def _field_schema(field: Field) -> Schema:
     else:
         schema = _reference(_name(field.type))
         if not field.repeated and not field.optional:
-            schema = {"anyOf": [schema, {"type": "null"}]}
+            schema = _nullable(schema)
     return _list(schema) if field.repeated else schema
 
 

@@ -13,7 +13,13 @@ from math import inf
 
 from starlette.types import Message, Receive, Scope, Send
 
-from api.core.api_errors import ApiError, Code, DeadlineError, MalformedParameterError
+from api.core.api_errors import (
+    ApiError,
+    CancelledError,
+    Code,
+    DeadlineError,
+    MalformedParameterError,
+)
 from api.core.clients import Slots
 from api.core.descriptors import message
 from api.http.answers import (
@@ -25,13 +31,13 @@ from api.http.answers import (
     method_not_allowed,
     room_of,
 )
+from api.http.calls import UnknownMethodError, read_query
 from api.http.parameters import parse_query, read_request, time_limit
 from api.operations import STREAM
 from api.queries.liquidity import ProvisionFilter
 from api.queries.messages import error_json, record_json
 from api.queries.pagination import Record
 from api.queries.provision_feed import ProvisionFeed
-from api.queries.requests import ObserveLiquidityProvisions
 
 _HEADERS = (
     (b"content-type", JSON),
@@ -58,14 +64,12 @@ class ProvisionStream:
         scope["operation"] = STREAM.name
         if scope["type"] == "websocket":
             await self._over_websocket(scope, receive, send)
-        elif scope["method"] == "GET":
-            await self._over_http(scope, receive, send)
         else:
-            await method_not_allowed()(scope, receive, send)
+            await self._over_http(scope, receive, send)
 
     async def _over_http(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            request = _request(scope)
+            request = read_request(STREAM, await read_query(scope, receive))
             criteria = ProvisionFilter.of(request)
             seconds = time_limit(scope, inf)
             self._feed.check_rows()
@@ -77,8 +81,12 @@ class ProvisionStream:
                 lines = self._lines(criteria, seconds, snapshot=request.snapshot)
                 if await self._pump(lines, _body, receive, send):
                     await send({"type": "http.response.body"})
+        except UnknownMethodError:
+            await method_not_allowed()(scope, receive, send)
         except MalformedParameterError as error:
             await failure(error)(scope, receive, send)
+        except CancelledError:
+            return
         except ApiError as error:
             await envelope(error)(scope, receive, send)
 
@@ -87,7 +95,7 @@ class ProvisionStream:
         await send({"type": "websocket.accept", "subprotocol": protocol})
         code = _TRY_AGAIN_LATER
         try:
-            request = _request(scope)
+            request = read_request(STREAM, parse_query(scope["query_string"]))
             criteria, seconds = ProvisionFilter.of(request), time_limit(scope, inf)
             with self._slots.taken(client_key(scope)):
                 room_of(scope).take(_ROOM_BYTES)
@@ -143,10 +151,6 @@ class ProvisionStream:
             gone.cancel()
             await asyncio.gather(sending, gone, return_exceptions=True)
             await lines.aclose()
-
-
-def _request(scope: Scope) -> ObserveLiquidityProvisions:
-    return read_request(STREAM, parse_query(scope["query_string"]))
 
 
 def _json(record: Record) -> bytes:

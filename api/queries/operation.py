@@ -28,6 +28,8 @@ class Kind(Enum):
     """A text as well: bytes in hex, or the name of an id."""
     HEX64 = auto()
     """A text as well: 64 hex digits."""
+    PARTY = auto()
+    """A text as well: 64 hex digits, `network`, or nothing for any."""
     COUNT = auto()
     """32 bits: the size of a page."""
     INT64 = auto()

@@ -51,10 +51,10 @@ class Calls:
         async def answer(data: bytes, call: Call) -> bytes:
             try:
                 self._admit(call)
+                request = read_request(operation, data, call.given)
             except ApiError:
                 call.add_headers(block_headers(self._service.calls.newest))
                 raise
-            request = read_request(operation, data, call.given)
             if fixed is None:
                 return await self._ask(operation, request, call)
             call.add_headers(block_headers(self._service.calls.newest))

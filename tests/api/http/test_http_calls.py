@@ -16,12 +16,14 @@ from websockets.typing import Subprotocol
 from api.core.server_settings import Access, Limits
 from tests.api.rpc.kit import as_json, client_of
 from tests.api.server_kit import Served, occupied, serving, settings
-from tests.api.site_kit import Site
+from tests.api.site_kit import PARTIES, Site
 from tests.cases import each_of
 from tests.waiting import wait_until
 from transforms.block_range import BlockRange
 
 _LIST = "/api/v2/withdrawals"
+_EXPORT = "/api/v2/networkhistory/export"
+_STREAM = "/api/v2/stream/liquidity-provisions"
 _TIME = "/api/v2/vega/time"
 _PARTY = "c1" * 32
 _CALLS = (
@@ -60,7 +62,7 @@ def test_an_unknown_path_is_answered_as_by_the_gateway(served: Served, path: str
     assert "x-block-height" not in answer.headers
 
 
-@each_of("path", [_LIST, "/api/v2/networkhistory/export", "/ready", "/openapi.json"])
+@each_of("path", [_LIST, _EXPORT, _STREAM, "/ready", "/openapi.json"])
 @each_of("method", ["PUT", "DELETE", "PATCH", "POST"])
 def test_another_method_is_answered_as_by_the_gateway(
     served: Served, method: str, path: str
@@ -103,6 +105,20 @@ def test_a_posted_form_is_read_like_the_query_of_a_url(served: Served) -> None:
     assert twice.json()["message"] == 'too many values for field "first": 1, 2'
 
 
+def test_a_posted_form_asks_for_an_export_or_a_stream(served: Served) -> None:
+    form = {"fromBlock": "1", "table": "TABLE_ORDERS"}
+    with served.client() as client:
+        asked = client.get(f"{_EXPORT}?fromBlock=1&toBlock=50&table=TABLE_ORDERS")
+        posted = client.post(f"{_EXPORT}?toBlock=50", data=form)
+        assert (posted.status_code, posted.content) == (200, asked.content)
+        assert posted.headers["content-disposition"] == asked.headers["content-disposition"]
+        with (
+            client.stream("GET", f"{_STREAM}?partyId={PARTIES[1]}") as got,
+            client.stream("POST", _STREAM, data={"partyId": PARTIES[1]}) as told,
+        ):
+            assert next(told.iter_lines()) == next(got.iter_lines())
+
+
 def test_an_error_that_reached_the_data_has_both_types_of_the_gateway(served: Served) -> None:
     with served.client() as client:
         answer = client.get(f"{_LIST}?partyId=zz")
@@ -117,7 +133,9 @@ def test_an_error_that_reached_the_data_has_both_types_of_the_gateway(served: Se
 def test_pretty_is_the_same_answer_indented(served: Served) -> None:
     with served.client() as client:
         plain, pretty = client.get(_LIST), client.get(f"{_LIST}?pretty")
+        accepted = client.get(_LIST, headers={"accept": "application/json+pretty"})
     assert pretty.json() == plain.json()
+    assert accepted.content == pretty.content
     assert pretty.text.startswith('{\n "withdrawals": {\n  "edges": [')
 
 

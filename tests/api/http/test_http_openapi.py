@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import schemathesis
@@ -47,6 +48,41 @@ def test_every_call_is_described() -> None:
 def test_the_server_gives_the_description_that_was_checked(served: Served) -> None:
     with served.client() as client:
         assert client.get("/openapi.json").json() == _DOCUMENT
+
+
+@each_of(
+    ("path", "name", "texts"),
+    [
+        ("/api/v2/withdrawals", "partyId", ("network", "", "AB" * 32)),
+        ("/api/v2/oracle/data", "oracleSpecId", ("VOTE", "", "f1")),
+        ("/api/v2/node/signatures", "id", ("fDAI", "F1")),
+        ("/api/v2/liquidity/provisions", "marketId", ("XYZbeta", "f1")),
+        ("/api/v2/statistics/spam/{partyId}", "partyId", ("network", "ab" * 32, "ab")),
+        ("/statistics/spam/{partyId}", "partyId", ("VOTE",)),
+    ],
+)
+def test_the_pattern_of_an_id_has_all_that_is_answered_and_nothing_else(
+    served: Served, path: str, name: str, texts: tuple[str, ...]
+) -> None:
+    parameters = {one["name"]: one for one in _DOCUMENT["paths"][path]["get"]["parameters"]}
+    pattern = parameters[name]["schema"]["pattern"]
+    assert all(re.search(pattern, text) for text in texts)
+    assert not any(re.search(pattern, text) for text in ("nobody", "f", "0g"))
+    with served.client() as client:
+        for text in (*texts, "nobody"):
+            is_in_path = parameters[name]["in"] == "path"
+            asked = {} if is_in_path else {name: text}
+            answer = client.get(path.replace("{partyId}", text), params=asked)
+            assert answer.status_code == (400 if text == "nobody" else 200), text
+
+
+def test_every_field_of_ready_is_described(served: Served) -> None:
+    responses = _DOCUMENT["paths"]["/ready"]["get"]["responses"]
+    with served.client() as client:
+        answered = client.get("/ready").json()
+    for status in ("200", "503"):
+        schema = responses[status]["content"]["application/json"]["schema"]
+        assert schema["properties"].keys() == answered.keys() == {*schema["required"]}
 
 
 @each_of("path", _PATHS)

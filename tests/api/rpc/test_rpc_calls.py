@@ -71,23 +71,24 @@ def test_the_text_of_an_error_is_cut_to_what_metadata_holds(built: Served) -> No
     assert len(found.details[0]["inner"]) < 1100
 
 
-def _raw(served: Served, path: str, data: bytes) -> int:
+def _raw(served: Served, path: str, data: bytes) -> Any:
     with grpc.insecure_channel(f"127.0.0.1:{served.grpc_port}") as channel:
         call: Any = channel.unary_unary(path)
         with pytest.raises(grpc.RpcError) as caught:
             call(data, timeout=SECONDS)
-        code: int = caught.value.code().value[0]
-        return code
+        return caught.value
 
 
-def test_bytes_that_are_no_message_are_refused(built: Served) -> None:
+def test_bytes_that_are_no_message_are_refused_with_the_newest_block(built: Served) -> None:
     for data in (b"\xff", b"\x0a\xff", b"\x0a\x01\xff"):
-        assert _raw(built, f"/{TRADING_DATA}/GetWithdrawal", data) == 3
+        error = _raw(built, f"/{TRADING_DATA}/GetWithdrawal", data)
+        assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert dict(error.initial_metadata())["x-block-height"] == "50"
 
 
 @pytest.mark.parametrize("path", [f"/{TRADING_DATA}/ListAccounts", "/no.Service/Method", "/x"])
 def test_a_method_that_there_is_not_is_unimplemented(built: Served, path: str) -> None:
-    assert _raw(built, path, b"") == 12
+    assert _raw(built, path, b"").code() is grpc.StatusCode.UNIMPLEMENTED
 
 
 # Limits
