@@ -22,14 +22,12 @@ from transforms.warehouse.repair.log_repair import RepairChoice, RepairReport, r
     "--trust-log", is_flag=True, help="The log is right: leave volumes that it does not name."
 )
 @click.option("--quick", is_flag=True, help="Compare sizes only; without it every byte is hashed.")
-@click.option("--dry-run", is_flag=True, help="Only say what is wrong and what would be done.")
 @json_option
 def command(
     warehouse: str | None,
     take_volumes: bool,
     trust_log: bool,
     quick: bool,
-    dry_run: bool,
     as_json: bool,
 ) -> int:
     """Hold the warehouse's log and its files against each other, and make them agree again.
@@ -51,23 +49,21 @@ def command(
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse)
     with screen.progress("examining") as advance:
-        report = repair(
-            site.warehouse.backing, choice, quick=quick, dry_run=dry_run, advance=advance
-        )
-    _show(screen, report, dry_run=dry_run)
+        report = repair(site.warehouse.backing, choice, quick=quick, advance=advance)
+    _show(screen, report)
     return DAMAGED if report.findings else OK
 
 
-def _show(screen: Screen, report: RepairReport, *, dry_run: bool) -> None:
-    is_done = not dry_run and not report.is_undecided
+def _show(screen: Screen, report: RepairReport) -> None:
+    is_done = not report.is_undecided
     screen.table(
         "found",
-        ("what", "problem", "what was done" if is_done else "what to do or would be done"),
+        ("what", "problem", "what was done" if is_done else "what to do"),
         ((finding.what, finding.problem, finding.remedy) for finding in report.findings),
     )
     summary = (
-        f"read: {report.snapshots} snapshots of the log, {report.volumes} volumes, "
-        f"{size_text(report.bytes)} hashed; newest snapshot: {report.snapshot}"
+        f"read: {report.volumes} volumes, {size_text(report.bytes)} hashed; newest snapshot: "
+        f"{report.snapshot}"
     )
     screen.show(summary if report.findings else f"Nothing is wrong. {summary}")
     screen.document(
@@ -75,7 +71,6 @@ def _show(screen: Screen, report: RepairReport, *, dry_run: bool) -> None:
             "findings": [asdict(finding) for finding in report.findings],
             "repaired": is_done and bool(report.findings),
             "undecided": report.is_undecided,
-            "snapshots_read": report.snapshots,
             "volumes": report.volumes,
             "bytes": report.bytes,
             "snapshot": report.snapshot,

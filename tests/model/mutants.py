@@ -48,8 +48,8 @@ MUTANTS = (
     _one(
         "a commit believes that its number was free",
         _LOG,
-        "except ConflictError:\n            return False",
-        "except ConflictError:\n            return True",
+        "            self._newest = None\n            return None",
+        "            pass",
     ),
     _one(
         "what was dropped is swept at once",
@@ -126,14 +126,14 @@ MUTANTS = (
     _one(
         "an older log is believed",
         "transforms/warehouse/log/newest_snapshot.py",
-        "if snapshot.number < number:",
-        "if snapshot.number < 0:",
+        "if self.top < number:",
+        "if self.top < 0:",
     ),
     _one(
         "repair goes on naming what is damaged",
-        "transforms/warehouse/repair/examination.py",
-        "            if not bad:\n",
-        "            if bad or not bad:\n",
+        "transforms/warehouse/repair/log_repair.py",
+        "        if bad.isdisjoint(volume.row_files)\n",
+        "",
     ),
     _one(
         "the index has the entry before the ZIP is there",

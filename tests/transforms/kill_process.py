@@ -1,9 +1,9 @@
-"""Opens or repairs copies of a warehouse, each killed one step later than the one before.
+"""Repairs copies of a warehouse, each killed one step later than the one before.
 
     python -m tests.transforms.kill_process TEMPLATE COPIES ACTION KILLS
 
 A step is whatever gives a file its name or takes one away. `COPIES/1` is killed by SIGKILL before
-the first one, `COPIES/2` before the second, until one comes to its end. ACTION is `open`, or the
+the first one, `COPIES/2` before the second, until one comes to its end. ACTION is the
 name of a choice of `repair`, or `repair` for none. With KILLS of less than `EVERY_STEP`, steps are
 passed over that follow one inside the scratch folders: the warehouse is the same before them as
 before the step that is not, and there is less scratch.
@@ -28,11 +28,7 @@ SCRATCH = {"scratch", ".strata-scratch"}
 
 def act(root: Path, action: str) -> None:
     """Do it once."""
-    warehouse = open_warehouse(root)
-    if action == "open":
-        warehouse.snapshot()
-    else:
-        repair(warehouse.backing, None if action == "repair" else RepairChoice(action))
+    repair(open_warehouse(root).backing, None if action == "repair" else RepairChoice(action))
 
 
 def _is_scratch(event: str, arguments: tuple[object, ...], root: Path) -> bool:

@@ -15,7 +15,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -130,66 +130,48 @@ class Proofs:
         return [Proof(*row) for row in rows]
 
     def _run(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
-        """Work with the file, or from the first time on that it fails with memory."""
+        """Work with the file, with a new one if it is damaged, or with memory if it fails."""
         with self._lock:
-            try:
-                with self._opened() as con:
-                    return work(con)
-            except sqlite3.Error as error:
-                self._con = self._replacement(error)
-                with self._con as con:
-                    return work(con)
-
-    def _replacement(self, error: sqlite3.Error) -> sqlite3.Connection:
-        """A connection in the place of one that failed: to a new file where it is damaged."""
-        if self._con is not None:
-            self._con.close()
-        if self._path is not None and _is_damage(error):
-            with suppress(OSError, BusyError, sqlite3.Error), self._alone(self._path):
-                return _connect_anew(self._path)
-        return _connect(None)
-
-    def _opened(self) -> sqlite3.Connection:
-        if self._con is None:
-            self._con = self._open()
-        return self._con
-
-    def _open(self) -> sqlite3.Connection:
-        if self._path is None:
-            return _connect(None)
-        with suppress(OSError, BusyError, sqlite3.Error), self._alone(self._path):
-            try:
-                return _connect(self._path)
-            except sqlite3.Error as error:
-                if not _is_damage(error):
-                    raise
-                return _connect_anew(self._path)
-        return _connect(None)
-
-    def _alone(self, path: Path) -> AbstractContextManager[None]:
-        """Who makes the file, or finds it damaged, must not meet another one."""
-        return exclusive(path.with_suffix(".lock"), wait_seconds=_WAIT_SECONDS)
+            while True:
+                try:
+                    self._con = self._con or _connect(self._path)
+                    with self._con as con:
+                        return work(con)
+                except (OSError, BusyError, sqlite3.Error) as error:
+                    if self._path is None:
+                        raise
+                    if self._con is not None:
+                        self._con.close()
+                    self._con = None
+                    is_damage = type(error) is sqlite3.DatabaseError
+                    if not (is_damage and _is_removed(self._path)):
+                        self._path = None
 
 
-def _is_damage(error: sqlite3.Error) -> bool:
-    return type(error) is sqlite3.DatabaseError
+def _is_removed(path: Path) -> bool:
+    """Remove a damaged file, if that can be done: what was in it was only sooner known."""
+    with suppress(OSError, BusyError), _alone(path):
+        for ending in ("", "-wal", "-shm"):
+            path.with_name(f"{path.name}{ending}").unlink(missing_ok=True)
+        return True
+    return False
 
 
-def _connect_anew(path: Path) -> sqlite3.Connection:
-    """A new file in the place of a damaged one: what was in it was only sooner known."""
-    for ending in ("", "-wal", "-shm"):
-        path.with_name(f"{path.name}{ending}").unlink(missing_ok=True)
-    return _connect(path)
+def _alone(path: Path) -> AbstractContextManager[None]:
+    """Who makes the file, or finds it damaged, must not meet another one."""
+    return exclusive(path.with_suffix(".lock"), wait_seconds=_WAIT_SECONDS)
 
 
 def _connect(path: Path | None) -> sqlite3.Connection:
-    con = sqlite3.connect(path or ":memory:", timeout=_WAIT_SECONDS, check_same_thread=False)
-    try:
-        con.execute("pragma journal_mode = wal")
-        con.execute("pragma synchronous = normal")
-        with con:
-            con.execute(_TABLE)
-    except BaseException:
-        con.close()
-        raise
-    return con
+    with _alone(path) if path else nullcontext():
+        place = path or ":memory:"
+        con = sqlite3.connect(place, timeout=_WAIT_SECONDS, check_same_thread=False)
+        try:
+            con.execute("pragma journal_mode = wal")
+            con.execute("pragma synchronous = normal")
+            with con:
+                con.execute(_TABLE)
+        except BaseException:
+            con.close()
+            raise
+        return con

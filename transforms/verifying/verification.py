@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from transforms.block_range import BlockRange
 from transforms.verifying.counts import Counts, Kind
@@ -28,15 +28,6 @@ QUICK_ZIPS, QUICK_VOLUMES, QUICK_LAKE_FILES = 200, 3, 20
 
 def _unreported(_what: str, _count: int, _total: int) -> None:
     """Nobody wants to know the progress."""
-
-
-class Keyed(Protocol):
-    """Something with a key."""
-
-    @property
-    def key(self) -> str:
-        """Its key."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +87,9 @@ class Verification:
             self.was_stopped = True
         return self.was_stopped
 
-    def sampled(self, volumes: Sequence[Keyed]) -> set[str]:
-        """The keys of the volumes that are read: all, or as many as a sample takes."""
-        keys = [volume.key for volume in volumes]
-        return set(
-            self._random.sample(keys, min(QUICK_VOLUMES, len(keys))) if self.is_quick else keys
-        )
+    def sampled(self, volumes: Sequence[_Item]) -> Sequence[_Item]:
+        """The volumes that are read: all, or as many as a sample takes."""
+        return self.sample(volumes, min(QUICK_VOLUMES, len(volumes))) if self.is_quick else volumes
 
     def chooses(self, total: int) -> bool:
         """Whether the next one of `total` ZIPs is to be read: each, or some of them."""

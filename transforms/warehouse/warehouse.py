@@ -39,6 +39,7 @@ from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.manifests.shapes import Extent, QueryTables
 from transforms.warehouse.merge.merge_plan import MOST_PARTIAL
 from transforms.warehouse.merge.sweep import GRACE_SECONDS, ORPHAN_SECONDS, folder_listing, sweep
+from transforms.warehouse.repair.older_log import check_not_lost, check_not_older
 from transforms.warehouse.survey import Survey, survey
 from transforms.warehouse.views.catalog_file import CURRENT, CatalogFile, Shown, write_catalog
 
@@ -102,15 +103,12 @@ class Warehouse:
     def snapshot(self) -> Snapshot | None:
         """The newest snapshot, None where the warehouse was never used.
 
-        Where there are volumes and no log, one is made of them. Raises `IntegrityError` where the
-        log is damaged, or older than what this machine has seen.
+        Raises `IntegrityError` where the log is damaged, lost, or older than what this machine has
+        seen.
         """
         snapshot = self._backing.log.newest()
         if snapshot is None:
-            from transforms.warehouse.repair.log_repair import rebuild
-
-            rebuild(self._backing)
-            snapshot = self._backing.log.newest()
+            check_not_lost(self._backing)
         return snapshot
 
     def begin(self) -> Snapshot:
@@ -167,7 +165,6 @@ class Warehouse:
         readers.
         """
         from transforms.warehouse.load.loader import Loader, LoadReport
-        from transforms.warehouse.repair.older_log import check_not_older
 
         sweep_scratch(self._backing.scratch)
         with self.one_look():
@@ -361,7 +358,6 @@ class Warehouse:
     def compact(self, most_partial: int = MOST_PARTIAL) -> CompactionReport:
         """Merge neighbouring volumes until few are left; see `plan_merges`."""
         from transforms.warehouse.merge.compaction import merge
-        from transforms.warehouse.repair.older_log import check_not_older
 
         check_not_older(self._backing, self.snapshot())
         report = merge(self._backing, self._settings, most_partial)
@@ -373,8 +369,6 @@ class Warehouse:
         self, grace_seconds: float = GRACE_SECONDS, orphan_seconds: float = ORPHAN_SECONDS
     ) -> list[str]:
         """Delete files that only snapshots older than the grace period name; see `sweep`."""
-        from transforms.warehouse.repair.older_log import check_not_older
-
         sweep_scratch(self._backing.scratch)
         remove_spills(self.current, grace_seconds)
         snapshot = self.snapshot()

@@ -305,13 +305,14 @@ FILES: dict[str, Callable[[Place], Path]] = {
     "the copy of the revisions": _archived("revisions.copy.json"),
     "the list of chains": lambda place: place.archive / "chains.json",
     "the page of chains": lambda place: place.archive / "index.html",
+    # First of the warehouse: the one before it names what is damaged later.
+    "the newest snapshot": _newest_snapshot,
     "a manifest": _named(lambda snapshot: snapshot.history()[0].file),
     "a data file": _named(lambda snapshot: snapshot.history()[0].data["blocks"]),
     "an index file": _named(lambda snapshot: snapshot.history()[0].index),
     "a state": _named(lambda snapshot: snapshot.states()[0].file),
     "the captures": _named(lambda snapshot: snapshot.captures),
     "a refused file": _named(lambda snapshot: snapshot.quarantine[0].copy),
-    "the newest snapshot": _newest_snapshot,
 }
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "gone": Path.unlink,
@@ -483,14 +484,16 @@ def test_segments_that_are_only_published_are_found_and_loaded(place: Place) -> 
 
 def test_nothing_that_is_damaged_hides_the_rest(place: Place) -> None:
     paths = [FILES[name](place) for name in FILES if name != "the copy of the revisions"]
+    captures = FILES["the captures"](place)
     for path in paths:
         flip(path)
     found = {row["where"] for row in place.verify()[1]["findings"]}
     hidden = {str(path) for path in paths} - found
-    # The pages, and ZIPs, of a shard that cannot be read are known by nothing else.
+    # The pages, and ZIPs, of a shard that cannot be read are known by nothing else, nor is what the
+    # newest snapshot brought.
     assert hidden <= {str(FILES[f"a shard's {name}"](place)) for name in ("hashes", "page")} | {
         str(FILES[name](place)) for name in ("a ZIP", "a bundle", "a hash file")
-    }
+    } | {str(captures)}
 
 
 @pytest.mark.parametrize("kilobytes", [1, 4])

@@ -5,19 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
+from transforms.duck_files import FOREIGN_LOG, log_beside
 from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import StoredFile
 from transforms.stores.store import content_sha256, object_sha256
-from transforms.verifying.findings import (
-    REPAIR_AND_LOAD,
-    Finding,
-    Problem,
-    Remedy,
-    move_away,
-    remove,
-    unreadable,
-)
-from transforms.verifying.proofs import Proof
+from transforms.verifying.findings import REPAIR, Finding, Problem, Remedy, remove, unreadable
 from transforms.warehouse.files.backing import Backing
 
 NOT_READ = (Problem.MISSING, Problem.UNREADABLE)
@@ -32,10 +24,12 @@ def file_findings(backing: Backing, file: StoredFile, remedy: Remedy) -> Iterato
     Where the cache has no copy of a volume, the file is downloaded into it, which hashes it.
     """
     place = backing.store.describe(file.key)
-    copy = None
-    if backing.store.path(file.key) is None:
-        with suppress(ConfigError):  # the cache keeps no copies of that kind
-            copy = backing.files.path(file)
+    local = backing.store.path(file.key)
+    with suppress(ConfigError):  # the cache keeps no copies of that kind
+        local = local or backing.files.path(file)
+    copy = None if backing.store.path(file.key) else local
+    if local and (log := log_beside(local)):
+        yield Finding(Problem.DAMAGED, str(log), FOREIGN_LOG, REPAIR)
     try:
         if copy is not None and not copy.exists():
             backing.files.bring([file])
@@ -53,15 +47,3 @@ def file_findings(backing: Backing, file: StoredFile, remedy: Remedy) -> Iterato
     if copy is not None and copy.exists() and content_sha256(copy) != file.sha256:
         what = f"this copy of {place} does not hash to {file.sha256}"
         yield Finding(Problem.DAMAGED, str(copy), what, remove(str(copy)))
-
-
-def proof_of(backing: Backing, file: StoredFile, recorded: str) -> Proof:
-    """That a file, as it is now, is what was recorded: for who has read it, or asks who did."""
-    info = backing.store.head(file.key)
-    return Proof(backing.store.describe(file.key), info.version if info else "", recorded)
-
-
-def replacement(place: str) -> Remedy:
-    """What to do about a file that is whole, and not what its records say."""
-    away = move_away(place).commands
-    return Remedy((*away, *REPAIR_AND_LOAD.commands), REPAIR_AND_LOAD.note)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from transforms.errors import ConfigError, IntegrityError
+from transforms.errors import ConfigError
 from transforms.objects import ObjectInfo
 from transforms.verifying.counts import Kind
 from transforms.verifying.findings import (
@@ -22,7 +23,7 @@ from transforms.verifying.findings import (
 from transforms.verifying.verification import Verification
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.log.log import LOG, is_snapshot_key, snapshot_key
-from transforms.warehouse.log.newest_snapshot import NewestSnapshot
+from transforms.warehouse.log.newest_snapshot import LogEnd, NewestSnapshot
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.merge.sweep import (
     ORPHAN_SECONDS,
@@ -31,67 +32,71 @@ from transforms.warehouse.merge.sweep import (
     is_ours,
     unnamed,
 )
-from transforms.warehouse.repair.log_state import LogState, read_state
-from transforms.warehouse.repair.older_log import check_not_older, lacking
-from transforms.warehouse.repair.volume_description import listed_volumes
+from transforms.warehouse.repair.older_log import (
+    lacking,
+    later_volumes,
+    listed_volumes,
+    older_log,
+)
 from transforms.warehouse.views.catalog_file import OWN_VIEWS, CatalogFile, read_record
 
 _DAY_SECONDS = 24 * 3600.0
 VIEWS_MADE_AGAIN = Remedy(('strata sql "select 1"',), f"it makes the file anew; {OWN_VIEWS}")
 
 
-def read_log(backing: Backing) -> LogState:
-    """What is there of the log; a place that is not there has none.
+@dataclass(frozen=True)
+class LogState:
+    """What there is of the log: its end, what this machine has seen of it, and the volumes."""
 
-    Raises `ConfigError` for a snapshot of a newer release.
-    """
-    try:
-        backing.log.numbers()
-    except ConfigError:  # there is no such bucket
-        return LogState([], None, "", [], backing.log.last_seen())
-    return read_state(backing)
+    infos: Sequence[ObjectInfo]
+    last_seen: Snapshot | None
+    end: LogEnd
+
+    @classmethod
+    def of(cls, backing: Backing) -> LogState:
+        """Read it, in this order, as others may go on meanwhile; there may be no such place.
+
+        Raises `ConfigError` for a snapshot of a newer release.
+        """
+        infos, last_seen = listed_volumes(backing.store), backing.log.last_seen()
+        try:
+            backing.log.numbers()
+        except ConfigError:  # there is no such bucket
+            return cls(infos, last_seen, LogEnd())
+        return cls(infos, last_seen, backing.log.end())
 
 
 def log_findings(
     backing: Backing, state: LogState, verification: Verification
 ) -> Iterator[Finding]:
     """Whether there is a log, whether its newest snapshots are sound, and go with what is known."""
-    place = backing.store.describe("log")
-    if not state.numbers and state.last_seen is None:
-        yield _nothing(backing)
+    place, end = backing.store.describe(LOG), state.end
+    if not end.top and state.last_seen is None:
+        yield _nothing(backing, state)
         return
     verification.counts.expect(Kind.DOCUMENTS)
-    if state.sound is not None:
+    if end.sound is not None:
         verification.counts.read(Kind.DOCUMENTS)
-    for number, problem in state.damaged:
+    for number, problem in end.damaged:
         yield Finding(
             Problem.DAMAGED, backing.store.describe(snapshot_key(number)), problem, REPAIR
         )
-    if conflict := state.conflict(backing.store.describe()):
+    conflict = end.conflict(state.last_seen, "the log")
+    if end.sound and not conflict:
+        later = later_volumes(backing, end.sound, end.top, state.infos)
+        conflict = older_log(backing, end.top, later) if later else ""
+    if conflict:
         yield Finding(Problem.DAMAGED, place, conflict, CHOOSE)
-    elif state.gap:
-        what = f"the snapshots from number {state.gap} to {state.top - 1} are missing"
-        yield Finding(Problem.MISSING, place, what, REPAIR)
-    elif not state.damaged:
-        yield from _older(backing, state)
     yield from _seen(backing)
 
 
-def _nothing(backing: Backing) -> Finding:
+def _nothing(backing: Backing, state: LogState) -> Finding:
     place = backing.store.describe()
-    folders = ("manifests", "state")
-    if any(True for folder in folders for _ in listed_volumes(backing.store, folder)):
+    if state.infos:
         what = "there are volumes and no log that names them"
-        return Finding(Problem.MISSING, backing.store.describe("log"), what, REPAIR)
+        return Finding(Problem.MISSING, backing.store.describe(LOG), what, REPAIR)
     what = "there is no warehouse, or it is empty: is this the right place, and is it mounted?"
     return Finding(Problem.NOTHING, place, what, FIRST_LOAD)
-
-
-def _older(backing: Backing, state: LogState) -> Iterator[Finding]:
-    try:
-        check_not_older(backing, state.newest())
-    except IntegrityError as error:
-        yield Finding(Problem.DAMAGED, backing.store.describe("log"), str(error), CHOOSE)
 
 
 def _seen(backing: Backing) -> Iterator[Finding]:
@@ -128,7 +133,7 @@ def orphan_findings(backing: Backing, snapshot: Snapshot) -> Iterator[Finding]:
     keys = snapshot.named_keys()
     listing = folder_listing(store)
     coverage = Coverage(backing.catalog(snapshot))
-    unknown = {info.key for info in lacking(listing["manifests"], keys, snapshot.history())}
+    unknown = {info.key for info in lacking(listing["manifests"], snapshot)}
     for info in listing[LOG]:
         if not is_snapshot_key(info.key):
             yield _orphan(backing, info, "it is no snapshot of the log")

@@ -1,102 +1,254 @@
-"""Reading a file of current state, or of captures, to its last column, and rendering its tables."""
+"""Proving one volume: its files by their hashes, its tables by their receipts, its index file."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from contextlib import ExitStack, closing
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
-from typing import TypeVar
 
-from transforms.duck import Connection, quote_name, read_only_connection
-from transforms.tables.registry import TableSchema
-from transforms.verifying.verification import Scope
-from transforms.warehouse.checks.file_reader import FileReader, file_reader
+import duckdb
+
+from transforms.duck import (
+    Connection,
+    attached,
+    naming_large,
+    quote_files,
+    quote_name,
+    working_connection,
+)
+from transforms.errors import BusyError, StrataError
+from transforms.lookups.index_file import open_index
+from transforms.lookups.lookup_tables import prove_lookups
+from transforms.objects import StoredFile
+from transforms.scratch import scratch_folder
+from transforms.tables.file_columns import OWN_TYPES, duck_type, file_columns
+from transforms.tables.registry import TableSchema, fold_case
+from transforms.verifying.counts import Kind
+from transforms.verifying.findings import (
+    REPAIR,
+    REPAIR_AND_LOAD,
+    Finding,
+    Problem,
+    Remedy,
+    move_away,
+    unreadable,
+)
+from transforms.verifying.proofs import Proof
+from transforms.verifying.verification import Verification
+from transforms.warehouse.checks.file_check import NOT_READ, file_findings
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.rendering import rendering_problem, table_digests
+from transforms.warehouse.load.volumes import volume_sources
+from transforms.warehouse.manifests.data_files import file_sql, rows_sql
 from transforms.warehouse.manifests.manifest_rows import read_receipts
-from transforms.warehouse.manifests.receipts import Receipt
+from transforms.warehouse.manifests.receipts import Receipt, receipts_digest
+from transforms.warehouse.manifests.shapes import Shape, Volume
 
-_Result = TypeVar("_Result")
+# What rows that were damaged, and not found out by checksums, can make of parsing.
+_NONSENSE = (sqlite3.Error, StrataError, ValueError, TypeError, LookupError)
+_STATE_RECEIPTS = "from {}.strata.receipts order by table_name, first_block"
 
 
 class VolumeCheck:
-    """A volume under examination; everything it has to say, whatever its condition."""
+    """The check of one volume, by the receipts of its manifest, by table, then by block.
 
-    def __init__(self, path: Path, reader: FileReader) -> None:
-        self._path = path
-        self._reader = reader
-        self.problems: list[str] = []
-        """What was wrong with the volume as a whole."""
+    None are given where the manifest is damaged, and for a current state, which has its own.
+    """
 
-    def receipts(self) -> list[Receipt]:
-        """Its receipts, by table, then by block; empty where they cannot be read."""
-        query = "from strata.receipts order by table_name, first_block"
-        return self._said("strata.receipts", lambda con: read_receipts(con, query, {}))
+    def __init__(
+        self,
+        backing: Backing,
+        verification: Verification,
+        volume: Volume,
+        receipts: Sequence[Receipt] | None,
+    ) -> None:
+        self._backing = backing
+        self._check = verification
+        self._volume = volume
+        self._receipts = receipts
+        self._is_earlier: list[bool] = []  # of each file that was read, whether that was before
 
-    def tables(self, receipts: Sequence[Receipt], scope: Scope) -> Iterator[tuple[str, str]]:
-        """Read every column of every table in a scope, and render it by its receipts there.
+    def findings(self) -> Iterator[Finding]:
+        """Read and render the tables in scope, and the index file; yields what is wrong."""
+        scope, counts = self._check.scope, self._check.counts
+        tables = [table for table in sorted(self._volume.shapes) if scope.has_table(table)]
+        files = [(self._volume.data.get(table), [table]) for table in tables]
+        if self._volume.kind == "state":
+            files = [(self._volume.file, tables)]
+        is_sound = True
+        with scratch_folder(self._backing.scratch) as scratch, ExitStack() as stack:
+            self._reader = _Reader(self._backing, scratch, stack)
+            for file, names in files:
+                for finding in self._file(file, names):
+                    is_sound = False
+                    yield finding
+                if not self._check.is_quick:
+                    self._check.report(Kind.TABLES)
+            yield from self._index(is_sound=is_sound)
+        is_earlier = bool(self._is_earlier) and all(self._is_earlier)
+        if len(self._is_earlier) == sum(file is not None for file, _ in files):
+            counts.read(Kind.VOLUMES, is_earlier=is_earlier)
+        if is_sound and not self._check.is_quick:
+            segments = {r.blocks for r in self._receipts or () if scope.reaches(r.blocks)}
+            counts.read(Kind.SEGMENTS, len(segments), is_earlier=is_earlier)
+        if self._check.is_quick:
+            self._check.report(Kind.VOLUMES)
 
-        Yields each table (one that was not loaded with its schema) and what is wrong with it.
-        """
-        by_table: dict[str, list[Receipt]] = {}
-        for receipt in receipts:
-            by_table.setdefault(receipt.table, []).append(receipt)
-        tables = self._said("its list of tables", _listed)
-        lacking = {table for table in by_table if ("main", table) not in tables}
-        for schema, table in [*tables, *(("main", table) for table in sorted(lacking))]:
-            if schema != "main":
-                scan = partial(_scan, schema=schema, table=table)
-                yield f"{schema}.{table}", self._reader.problem(self._path, scan)
-            elif scope.has_table(table):
-                mine = [item for item in by_table.get(table, ()) if scope.reaches(item.blocks)]
-                yield table, self._table(table, mine)
+    def _file(self, file: StoredFile | None, tables: Sequence[str]) -> Iterator[Finding]:
+        """Prove a data file, or the file of a state, with its tables."""
+        counts, is_quick = self._check.counts, self._check.is_quick
+        receipts = [r for r in self._receipts or () if r.table in tables]
+        if file is None:
+            counts.read(Kind.TABLES, 0 if is_quick else 1)
+            if any(receipt.rows for receipt in receipts):
+                what = f"it has rows of {tables[0]}, and no data file for them"
+                yield self._finding(self._volume.file, Problem.DISAGREEMENT, what)
+            return
+        proof = self._proof(file)
+        is_earlier = self._check.proven.has(proof)
+        findings = [] if is_earlier else [*file_findings(self._backing, file, REPAIR_AND_LOAD)]
+        if any(finding.problem in NOT_READ for finding in findings):
+            yield from findings
+            return
+        is_readable = self._receipts is not None or self._volume.kind == "state"
+        if not (is_quick or is_earlier or findings) and is_readable:
+            if problem := self._reader.problem(file, self._reading(file, receipts)):
+                findings = [self._finding(file, Problem.DAMAGED, problem)]
+            else:
+                self._check.proven.keep(proof)
+        self._is_earlier.append(is_earlier)
+        counts.read(Kind.BYTES, file.size, is_earlier=is_earlier)
+        counts.read(Kind.TABLES, 0 if is_quick else len(tables), is_earlier=is_earlier)
+        if receipts and not is_quick and not findings and receipts == self._in_scope(receipts):
+            # The lake may have the same bytes.
+            self._check.rendered[file.sha256] = receipts_digest(receipts)
+        yield from findings
 
-    def _table(self, table: str, receipts: Sequence[Receipt]) -> str:
+    def _in_scope(self, receipts: Sequence[Receipt]) -> list[Receipt]:
+        return [receipt for receipt in receipts if self._check.scope.reaches(receipt.blocks)]
+
+    def _reading(
+        self, file: StoredFile, receipts: Sequence[Receipt]
+    ) -> Callable[[Connection], str]:
+        """What reads a file, and says what is wrong with it, "" if nothing."""
+        path, scratch = self._backing.files.path(file), self._reader.scratch
+
+        def rows_of(schema: TableSchema) -> str:
+            return rows_sql(schema.table, schema.columns, [path])
+
+        def read_data(con: Connection) -> str:
+            table = receipts[0].table
+            problem = (
+                _columns_problem(con, path, table, self._volume.shapes[table])
+                or _rows_problem(con, path, receipts)
+                or rendering_problem(table_digests(con, rows_of, self._in_scope(receipts), scratch))
+            )
+            return f"{table}: {problem}" if problem else ""
+
+        def read_state(con: Connection) -> str:
+            with attached(con, path, "state", "(read_only)") as state:
+                own = read_receipts(con, _STATE_RECEIPTS.format(state), {})
+                problems = (
+                    (table, rendering_problem(table_digests(con, in_state, [*group], scratch)))
+                    for table, group in groupby(own, key=attrgetter("table"))
+                    if self._check.scope.has_table(table)
+                )
+                return "; ".join(f"{table}: {problem}" for table, problem in problems if problem)
+
+        def in_state(schema: TableSchema) -> str:
+            return f"state.main.{quote_name(schema.table)}"
+
+        return read_state if self._volume.kind == "state" else read_data
+
+    def _index(self, *, is_sound: bool) -> Iterator[Finding]:
+        """The index file, whose bytes are proven, and what it has where the rows are sound."""
+        file, volume, files = self._volume.index, self._volume, self._backing.files
+        if file is None or not self._check.scope.is_whole:
+            return
+        proof = self._proof(file)
+        if self._check.proven.has(proof):
+            return
+        findings = [*file_findings(self._backing, file, REPAIR)]
+        yield from findings
+        if findings or not is_sound or self._check.is_quick:
+            return
+
         def read(con: Connection) -> str:
-            _scan(con, "main", table)
-            return rendering_problem(table_digests(con, _source, receipts, self._reader.scratch))
+            with (
+                files.hold(volume.table_files),
+                closing(open_index(files.path(file))) as index,
+                volume_sources(con, files, volume) as sources,
+            ):
+                return prove_lookups(con, index, sources)
 
-        return self._reader.problem(self._path, read)
+        if problem := self._reader.problem(file, read):
+            remedy = Remedy((*move_away(proof.place).commands, *REPAIR.commands))
+            yield Finding(Problem.DAMAGED, proof.place, problem, remedy)
+        else:
+            self._check.proven.keep(proof)
 
-    def _said(self, what: str, read: Callable[[Connection], list[_Result]]) -> list[_Result]:
-        rows: list[_Result] = []
+    def _proof(self, file: StoredFile) -> Proof:
+        """That a file, as it is now, is what the manifest says."""
+        info = self._backing.store.head(file.key)
+        recorded = f"{file.sha256} {self._volume.file.sha256}"
+        place = self._backing.store.describe(file.key)
+        return Proof(place, info.version if info else "", recorded)
 
-        def keep(con: Connection) -> str:
-            rows.extend(read(con))
-            return ""
-
-        if problem := self._reader.problem(self._path, keep):
-            self.problems.append(f"{what}: {problem}")
-        return rows
-
-
-@contextmanager
-def volume_check(backing: Backing, path: Path) -> Iterator[VolumeCheck]:
-    """The check of a file of current state, or of captures, which is open in this block."""
-
-    def opening(scratch: Path) -> AbstractContextManager[Connection]:
-        limit = backing.memory_limit
-        return read_only_connection(path, threads=1, scratch=scratch, memory_limit=limit)
-
-    with file_reader(backing, opening) as reader:
-        yield VolumeCheck(path, reader)
+    def _finding(self, file: StoredFile, problem: Problem, what: str) -> Finding:
+        """A file that is whole, and not what its records say."""
+        place = self._backing.store.describe(file.key)
+        commands = (*move_away(place).commands, *REPAIR_AND_LOAD.commands)
+        return Finding(problem, place, what, Remedy(commands, REPAIR_AND_LOAD.note))
 
 
-def _listed(con: Connection) -> list[tuple[str, str]]:
-    query = (
-        "select schema_name, table_name from duckdb_tables() "
-        "where database_name = current_database() order by all"
-    )
-    return [(str(schema), str(table)) for schema, table in con.execute(query).fetchall()]
+class _Reader:
+    """Reads files that may be damaged, by a DuckDB that is opened when it is first needed."""
+
+    def __init__(self, backing: Backing, scratch: Path, stack: ExitStack) -> None:
+        self._backing = backing
+        self.scratch = scratch
+        self._stack = stack
+        self._con: Connection | None = None
+
+    def problem(self, file: StoredFile, read: Callable[[Connection], str]) -> str:
+        """What `read` says is wrong with a file, or why it cannot; errors of the machine pass."""
+        path, limit = self._backing.files.path(file), self._backing.rendering_limit
+        try:
+            if self._con is None:
+                opening = working_connection(self.scratch, memory_limit=limit)
+                self._con = self._stack.enter_context(opening)
+            with self._backing.files.hold([file]), naming_large(str(path), self.scratch):
+                return read(self._con)
+        except OSError as error:
+            if not error.filename:
+                raise
+            return unreadable(error, str(path))
+        except BusyError:
+            raise
+        except duckdb.Error as error:
+            self._con = None  # an error may make DuckDB refuse everything that follows
+            self._stack.close()
+            return f"it cannot be read ({str(error).splitlines()[0]})"
+        except _NONSENSE as error:
+            return f"it cannot be read ({' '.join(str(error).split())})"
 
 
-def _source(schema: TableSchema) -> str:
-    return f"main.{quote_name(schema.table)}"
+def _columns_problem(con: Connection, path: Path, table: str, shape: Shape) -> str:
+    """How a file's columns are not those of its segments."""
+    relation = con.sql(f"select * from {file_sql(quote_files([path]))}")  # noqa: S608 - quoted
+    kinds = map(str, relation.types)
+    there = dict(zip(map(fold_case, relation.columns), kinds, strict=True))
+    columns = file_columns(table, shape.column_list())
+    expected = {fold_case(c.name): duck_type(c.type) for c in columns} | OWN_TYPES
+    others = sorted(set(there.items()) ^ set(expected.items()))
+    return f"it has other columns than its table: {others}" if others else ""
 
 
-def _scan(con: Connection, schema: str, table: str) -> str:
-    """Read every value of a table; DuckDB proves each block that it reads by its checksum."""
-    name = f"{quote_name(schema)}.{quote_name(table)}"
-    con.execute(f"select bit_xor(hash(read)) from {name} as read").fetchall()  # noqa: S608
-    return ""
+def _rows_problem(con: Connection, path: Path, receipts: Sequence[Receipt]) -> str:
+    """How a file has other rows than its receipts say, by their number."""
+    rows = sum(receipt.rows for receipt in receipts)
+    ((there,),) = con.execute(f"select count(*) from {file_sql(quote_files([path]))}").fetchall()  # noqa: S608
+    return "" if there == rows else f"it has {there} rows, its segments have {rows}"

@@ -11,7 +11,7 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from transforms.errors import BusyError, ConflictError, IntegrityError
 from transforms.moments import Moment
 from transforms.objects import ObjectInfo
 from transforms.stores.store import Store, asked_together, read_as_is
-from transforms.warehouse.log.newest_snapshot import NewestSnapshot, check_seen
+from transforms.warehouse.log.newest_snapshot import CHOICE, LogEnd, NewestSnapshot
 from transforms.warehouse.log.snapshot import (
     Snapshot,
     dump_snapshot,
@@ -43,6 +43,7 @@ A writer that stopped for so long between reading and writing may find its numbe
 KEPT_SNAPSHOTS = 64
 """How many of the newest snapshots stay, however old."""
 
+_GENERATION = 1_000_000
 _SHORT_SECONDS = 5.0  # no snapshot that was followed is removed so soon
 _FOLDER = f"{LOG}/"
 _NAME = re.compile(r"log/(\d{20})\.json")
@@ -85,11 +86,6 @@ class Log:
         finally:
             self._look = None
 
-    def look_again(self) -> None:
-        """Ask the store at the next question, in a block of `one_look` too."""
-        if self._look is not None:
-            self._look.is_taken = False
-
     @property
     def look(self) -> int:
         """The number of the block of `one_look` that lasts; 0 outside of any."""
@@ -104,14 +100,15 @@ class Log:
         return entry[0] if entry else None
 
     def is_outdated(self, number: int) -> bool:
-        """Whether there is a newer snapshot; two requests to the store at the most."""
+        """Whether there is a newer snapshot; three requests to the store at the most."""
         next_key, key = snapshot_key(number + 1), snapshot_key(number)
         confirmed, moment = self._confirmed or (0, Moment.now())
         if confirmed == number and moment.passed() < _SHORT_SECONDS:
             return self._store.head(next_key) is not None
         # Snapshots are removed, oldest first: after a long sleep all that was known may be gone.
-        following_info, info = asked_together(self._store, self._store.head, (next_key, key))
-        if following_info is None and info is not None:
+        keys = (next_key, snapshot_key(next_generation(number)), key)
+        following_info, repair_info, info = asked_together(self._store, self._store.head, keys)
+        if following_info is None and repair_info is None and info is not None:
             self._confirmed = (number, Moment.now())
             return False
         return True
@@ -133,6 +130,21 @@ class Log:
     def read(self, number: int) -> Snapshot:
         """One snapshot. Raises `FileNotFoundError`, `IntegrityError`."""
         return self._parsed(read_as_is(self._store, snapshot_key(number)), number)
+
+    def end(self) -> LogEnd:
+        """The newest snapshot that is sound, whatever this machine has seen.
+
+        Raises `ConfigError` for a snapshot of a newer release.
+        """
+        damaged: list[tuple[int, str]] = []
+        for number in reversed(self.numbers()):
+            try:
+                return LogEnd(self.read(number), damaged)
+            except FileNotFoundError:
+                continue  # too old: removed by another process just now
+            except IntegrityError as error:
+                damaged.append((number, str(error.__cause__ or error)))
+        return LogEnd(None, damaged)
 
     def last_seen(self) -> Snapshot | None:
         """The newest snapshot that this machine has seen, whatever the store says now."""
@@ -195,34 +207,19 @@ class Log:
 
         An answer that got lost is no harm: the same bytes there are ours, by the commit's own id.
         """
-        data = dump_snapshot(snapshot)
+        key, data = snapshot_key(snapshot.number), dump_snapshot(snapshot)
         sha256 = hashlib.sha256(data).hexdigest()
-        if not self._put(snapshot.number, data, sha256):
-            self._newest = None
-            return None
-        self._newest = (snapshot, sha256)
-        self._memory.keep(snapshot, data)
-        return snapshot
-
-    def bridge(self, snapshot: Snapshot, number: int) -> bool:
-        """Repeat the newest snapshot at a lower number; False where another one has it.
-
-        Who knows the snapshot before a gap asks whether the next number is there: see
-        `is_outdated`.
-        """
-        data = dump_snapshot(replace(snapshot, number=number))
-        return self._put(number, data, hashlib.sha256(data).hexdigest())
-
-    def _put(self, number: int, data: bytes, sha256: str) -> bool:
-        key = snapshot_key(number)
         try:
             self._store.put_if_absent(key, data, content_type=_TYPE, sha256=sha256, immutable=True)
         except ConflictError:
-            return False
+            self._newest = None
+            return None
         except OSError:
             if not self._holds(key, data):
                 raise
-        return True
+        self._newest = (snapshot, sha256)
+        self._memory.keep(snapshot, data)
+        return snapshot
 
     def begin(self) -> Snapshot:
         """The newest snapshot; the first one, which is empty, is made where there is none.
@@ -247,7 +244,7 @@ class Log:
         last_seen, seen_sha256 = self._memory.newest() or (None, "")
         numbers = self.numbers()
         if not numbers:
-            check_seen(last_seen, None, self._store.describe("log"))
+            _check(LogEnd(), last_seen, self._store.describe(LOG))
             return None
         key = snapshot_key(numbers[-1])
         try:
@@ -261,10 +258,25 @@ class Log:
             newest = (last_seen, sha256)  # the very bytes: there is nothing to parse or to compare
         else:
             newest = (self._parsed(data, numbers[-1]), sha256)
-            check_seen(last_seen, newest[0], self._store.describe(key))
+            _check(LogEnd(newest[0]), last_seen, self._store.describe(key))
             self._memory.keep(newest[0], data)
         self._newest = newest
         return newest
+
+
+def _check(end: LogEnd, last_seen: Snapshot | None, place: str) -> None:
+    """Raise `IntegrityError` where a log is older than, or not, what this machine has seen."""
+    if conflict := end.conflict(last_seen, place):
+        raise IntegrityError(f"{conflict}: {CHOICE}")
+
+
+def next_generation(number: int) -> int:
+    """The number that a repair gives where it cannot go on after the newest snapshot.
+
+    Machines refuse a log that is older than what they saw, and nothing says how far a lost log had
+    come: so it is beyond all that commits reach, and whoever knows an earlier one looks there.
+    """
+    return (number // _GENERATION + 1) * _GENERATION
 
 
 def snapshot_key(number: int) -> str:

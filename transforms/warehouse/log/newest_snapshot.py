@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-from transforms.errors import IntegrityError, StrataError
+from transforms.errors import StrataError
 from transforms.files import file_version, new_file
 from transforms.scratch import scratch_folder
 from transforms.warehouse.log.snapshot import Snapshot, parse_snapshot
+
+CHOICE = (
+    "a backup was put there, or snapshots were lost; nothing was changed. strata repair says what "
+    "is there and lets you choose"
+)
+"""What to do about a log that is not the one that was seen, or is older than its volumes."""
 
 _NAME = "seen.json"
 
@@ -62,33 +70,37 @@ class NewestSnapshot:
         return None
 
 
-def check_seen(last_seen: Snapshot | None, snapshot: Snapshot | None, place: str) -> None:
-    """Raise `IntegrityError` where the newest snapshot is older than, or not, what was seen.
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """The newest sound snapshot of a log, and the numbers of newer ones that are not, with why."""
 
-    `last_seen` must be from before `snapshot` was looked for: other processes of this machine
-    may see newer ones at any time.
-    """
-    if last_seen is None:
-        return
-    warehouse, number = last_seen.warehouse, last_seen.number
-    advice = (
-        "a backup was put there, or snapshots were lost; nothing was changed. strata repair "
-        "says what is there and lets you choose"
-    )
-    if snapshot is None:
-        raise IntegrityError(
-            f"{place} is empty, and this machine has seen snapshot {number}: {advice}"
-        )
-    if snapshot.warehouse != warehouse:
-        raise IntegrityError(
-            f"{place} belongs to another warehouse than the one this machine has seen "
-            f"({snapshot.warehouse}, not {warehouse}): {advice}"
-        )
-    if snapshot.number < number:
-        raise IntegrityError(
-            f"{place} is snapshot {snapshot.number}, and this machine has seen {number}: {advice}"
-        )
-    if snapshot.number == number and snapshot.commit != last_seen.commit:
-        raise IntegrityError(
-            f"{place} is not the snapshot {number} that this machine has seen: {advice}"
-        )
+    sound: Snapshot | None = None
+    damaged: Sequence[tuple[int, str]] = ()
+
+    @property
+    def top(self) -> int:
+        """The highest number of a snapshot; 0 where there is none."""
+        newest = self.sound.number if self.sound else 0
+        return self.damaged[0][0] if self.damaged else newest
+
+    def conflict(self, last_seen: Snapshot | None, place: str) -> str:
+        """Why this machine has seen another log, or more of this one; empty if it has not.
+
+        `last_seen` must be from before the log was read: other processes of this machine may see
+        newer snapshots at any time.
+        """
+        if last_seen is None:
+            return ""
+        warehouse, number = last_seen.warehouse, last_seen.number
+        if not self.top:
+            return f"{place} is empty, and this machine has seen snapshot {number}"
+        if self.sound and self.sound.warehouse != warehouse:
+            return (
+                f"{place} belongs to another warehouse than the one this machine has seen "
+                f"({self.sound.warehouse}, not {warehouse})"
+            )
+        if self.top < number:
+            return f"{place} is snapshot {self.top}, and this machine has seen {number}"
+        if self.sound and self.sound.number == number and self.sound.commit != last_seen.commit:
+            return f"{place} is not the snapshot {number} that this machine has seen"
+        return ""

@@ -1,42 +1,48 @@
-"""Repairing a warehouse: what its log and its files say, held against each other, made one again.
+"""Repair: the log is made again, or goes on, from the files that are there.
 
-Everything is done by creating a snapshot, after the index files that it names. No file is
-removed but what other programs wrote on this machine.
+One rule: named files that are missing or damaged are no longer named; volumes that are sound, agree
+with the rest and have blocks that it lacks are named. Where the log is not the one that was seen,
+or is older than volumes, a person chooses. No file is removed but what other programs wrote.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from transforms.errors import BusyError
-from transforms.moments import Moment
-from transforms.objects import ObjectInfo
+from transforms.duck_files import FOREIGN_LOG, remove_log
+from transforms.errors import BusyError, IntegrityError
+from transforms.objects import StoredFile
+from transforms.stores.store import object_sha256
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.log.log import snapshot_key
+from transforms.warehouse.files.lost_files import MISSING, absent_files
+from transforms.warehouse.log.log import LOG, next_generation, snapshot_key
 from transforms.warehouse.log.snapshot import Snapshot, following, new_warehouse
+from transforms.warehouse.manifests.manifest_rows import Origin
 from transforms.warehouse.manifests.shapes import Volume
-from transforms.warehouse.repair.examination import Examination, RepairFinding
-from transforms.warehouse.repair.foreign_writes import remove_foreign_writes
-from transforms.warehouse.repair.log_state import LogState, read_state
-from transforms.warehouse.repair.older_log import lacking, later_volumes, older_log
-from transforms.warehouse.repair.volume_choice import chosen_volumes
+from transforms.warehouse.repair.older_log import (
+    lacking,
+    later_volumes,
+    listed_volumes,
+    older_log,
+)
+from transforms.warehouse.repair.volume_choice import (
+    check_agreement,
+    chosen_volumes,
+    disagreement,
+    newer_states,
+)
 from transforms.warehouse.repair.volume_description import (
     Advance,
-    FoundVolume,
-    listed,
-    listed_volumes,
+    VolumeDescription,
+    describe_volume,
     newest_captures,
     with_index,
 )
+from transforms.warehouse.views.catalog_file import CatalogFile, read_record
 
-_log = logging.getLogger(__name__)
-
-_MARGIN = 1000
-_LINE_SECONDS = 10.0
-_ATTEMPTS = 10
+_UNNAMED = "no snapshot in the log names it"
 
 
 class RepairChoice(StrEnum):
@@ -46,6 +52,15 @@ class RepairChoice(StrEnum):
     TRUST_LOG = "trust-log"
 
 
+@dataclass(frozen=True, slots=True)
+class RepairFinding:
+    """A file (or the log) with what is wrong with it, and what is done about it."""
+
+    what: str
+    problem: str
+    remedy: str
+
+
 @dataclass(slots=True)
 class RepairReport:
     """What was found, and read for it; `snapshot` is the newest afterwards (0: there is none).
@@ -53,7 +68,6 @@ class RepairReport:
     `is_undecided` says that nothing was done because the operator has to choose.
     """
 
-    snapshots: int = 0
     volumes: int = 0
     bytes: int = 0
     snapshot: int = 0
@@ -66,222 +80,244 @@ def repair(
     choice: RepairChoice | None = None,
     *,
     quick: bool = False,
-    dry_run: bool = False,
     advance: Advance = lambda _: None,
 ) -> RepairReport:
-    """Examine a warehouse and repair what can be; `quick` compares sizes only, not hashes.
+    """Examine a warehouse and repair what can be; `quick` compares named files' sizes only.
 
-    With `dry_run` nothing is done. May be killed and run again, and beside loads and readers.
-    Raises `IntegrityError` where volumes contradict each other, `ConfigError` for a log of a newer
-    release, `BusyError` where others write all the time; errors of the machine and of the network
-    pass: what cannot be reached is not missing.
+    May be killed and run again, and beside loads and readers. Raises `IntegrityError` where volumes
+    contradict each other, `ConfigError` for a log of a newer release, `BusyError` where another
+    process repairs; errors of the machine and of the network pass: what cannot be reached is not
+    missing.
     """
-    byte_count = 0
+    attempt = _Repair(backing, choice, advance, quick=quick)
+    attempt.run()
+    attempt.report.findings += remove_foreign_writes(backing)
+    return attempt.report
 
-    def count(size: int) -> None:
-        nonlocal byte_count
-        byte_count += size
-        advance(size)
 
-    examination = Examination(backing, count, quick=quick)
-    for _ in range(_ATTEMPTS):
-        attempt = _Attempt(backing, examination, choice, dry_run=dry_run)
-        if attempt.succeeds():
-            attempt.report.bytes = byte_count
-            attempt.report.findings += remove_foreign_writes(backing, dry_run=dry_run)
-            return attempt.report
-    raise BusyError(
-        f"others kept writing snapshots to {backing.store.describe()}: run strata repair again "
-        "when no load runs"
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What is done to a snapshot: `base` is the one that was examined.
+
+    `bad` are its files that are missing or damaged, `others` volumes that are to be named, of a
+    chain; `indexed` are volumes with an index file that was made again, by key.
+    """
+
+    base: Snapshot
+    bad: frozenset[StoredFile]
+    chain_id: str = ""
+    others: Sequence[Volume] = ()
+    indexed: Mapping[str, Volume] = field(default_factory=dict)
+
+    def applied(self, newest: Snapshot) -> Snapshot:
+        """The snapshot with it; what other processes named since it was examined stays."""
+        kept = _without(newest, self.bad)
+        examined = self.base.named_keys()
+        fresh = [volume.blocks for volume in newest.history() if volume.key not in examined]
+        others = [v for v in self.others if not any(blocks.overlaps(v.blocks) for blocks in fresh)]
+        volumes = chosen_volumes(kept.volumes, others)
+        kept = replace(kept, chain_id=kept.chain_id or self.chain_id)
+        return kept.with_volumes(self.indexed.get(volume.key, volume) for volume in volumes)
+
+
+def _without(snapshot: Snapshot, bad: frozenset[StoredFile]) -> Snapshot:
+    """The snapshot without files; a volume may lack its index file, and no other."""
+    quarantine = tuple(
+        replace(refused, copy=None) if refused.copy in bad else refused
+        for refused in snapshot.quarantine
     )
+    captures = None if snapshot.captures in bad else snapshot.captures
+    volumes = [
+        replace(volume, index=None) if volume.index in bad else volume
+        for volume in snapshot.volumes
+        if bad.isdisjoint(volume.row_files)
+    ]
+    return replace(snapshot, captures=captures, quarantine=quarantine).with_volumes(volumes)
 
 
-def rebuild(backing: Backing) -> None:
-    """Make the log again from the volumes, if it is gone and there are any.
-
-    Another process may be faster. Raises `IntegrityError` where volumes contradict each other.
-    """
-    state = read_state(backing)
-    if state.numbers or not (infos := _volume_files(backing)):
-        return  # or a load has just begun: its first snapshot is there before its volumes
-    place = backing.store.describe()
-    _log.warning("%s has volumes and no log: it is rebuilt from %d files", place, len(infos))
-    examination = Examination(backing, _logged_progress(), quick=False)
-    attempt = _Attempt(backing, examination, None, dry_run=False)
-    if attempt.begins(state):
-        for finding in attempt.report.findings:
-            _log.warning("%s: %s: %s", finding.what, finding.problem, finding.remedy)
-        number = attempt.report.snapshot
-        _log.warning("%s: snapshot %d; refused files are tried again", place, number)
-
-
-def _logged_progress() -> Advance:
-    """Log how many bytes were read, a line now and then."""
-    byte_count, last = 0, Moment.now()
-
-    def advance(size: int) -> None:
-        nonlocal byte_count, last
-        byte_count += size
-        if last.passed() >= _LINE_SECONDS:
-            last = Moment.now()
-            _log.warning("rebuilding: %.1f GB read", byte_count / 1e9)
-
-    return advance
-
-
-def _volume_files(backing: Backing) -> list[ObjectInfo]:
-    folders = ("manifests", "state")
-    return [info for folder in folders for info in listed_volumes(backing.store, folder)]
-
-
-def _beyond(snapshots: Iterable[int]) -> int:
-    """A snapshot that nobody can have seen, where these are known to have been there.
-
-    Machines refuse a log that is older than what they saw, and a volume says only upon which
-    snapshot it was built: commits that followed it are counted by nobody.
-    """
-    return max(snapshots, default=0) + _MARGIN
-
-
-class _Attempt:
-    """One attempt; it does not succeed where another process wrote a snapshot meanwhile."""
-
+class _Repair:
     def __init__(
-        self,
-        backing: Backing,
-        examination: Examination,
-        choice: RepairChoice | None,
-        *,
-        dry_run: bool,
+        self, backing: Backing, choice: RepairChoice | None, advance: Advance, *, quick: bool
     ) -> None:
         self._backing = backing
-        self._place = backing.store.describe()
-        self._examination = examination
         self._choice = choice
-        self._dry_run = dry_run
+        self._advance = advance
+        self._quick = quick
+        # In this order: other processes may go on meanwhile.
+        self._infos = listed_volumes(backing.store)
+        self._last_seen = backing.log.last_seen()
+        self._end = end = backing.log.end()
+        later = later_volumes(backing, end.sound, end.top, self._infos) if end.sound else {}
+        self._later = later
         self.report = RepairReport()
 
-    def succeeds(self) -> bool:
-        """Make the attempt."""
-        state = read_state(self._backing)
-        self.report.snapshots = state.read
-        for number, problem in state.damaged:
-            self._find(snapshot_key(number), problem, "a new snapshot follows it")
-        conflict = state.conflict(self._place)
-        base = state.sound if conflict else state.newest()
-        later = later_volumes(self._backing, base, state.top) if base else {}
-        if base and later and not conflict:
-            if self._backing.log.numbers()[-1:] != [state.top]:
-                return False  # who wrote the later snapshots built these volumes just now
-            conflict = older_log(self._backing, base, later)
+    def run(self) -> None:
+        """Examine, and write a snapshot if there is a reason to."""
+        place, end = self._backing.store.describe(), self._end
+        conflict = end.conflict(self._last_seen, f"the log of {place}")
+        if self._later and not conflict:
+            conflict = older_log(self._backing, end.top, self._later)
         if conflict and self._choice is None:
-            self._explain(conflict, base)
-            return True
+            self._explain(conflict)
+            return
+        if not (conflict or end.top or self._infos):
+            self._find(place, "there is no log and no volume", "is this the right place?")
+            return
+        for number, problem in end.damaged:
+            self._find(snapshot_key(number), problem, "a new snapshot follows it")
         if conflict:
-            self._find("log", conflict, f"you chose --{self._choice}")
-            if self._choice is RepairChoice.TAKE_VOLUMES:
-                base = state.last_seen if state.conflict(self._place) else base
-            elif base is None and state.last_seen:
-                base = replace(new_warehouse(), warehouse=state.last_seen.warehouse)
-        if base is None:
-            return self.begins(state)
-        accepted = base.losses if self._choice is RepairChoice.TRUST_LOG else ()
-        for loss in accepted:
-            self._find("log", f"it misses {loss}", f"missed no more: you chose --{self._choice}")
-        base = replace(base, losses=()) if accepted else base
-        seen_snapshot = state.last_seen.number if state.last_seen else 0
-        origins = (origin.snapshot for origin in later.values())
-        number = _beyond([state.top, seen_snapshot, *origins]) if conflict else state.top + 1
-        return self._continue(state, base, number, is_forced=bool(conflict or accepted))
+            self._find(LOG, conflict, f"you chose --{self._choice}")
+        elif end.sound is None:
+            what = f"there is no sound snapshot; there are {len(self._infos)} volumes"
+            self._find(LOG, what, "a snapshot is made from the volumes")
+        self._repair(self._base())
 
-    def _explain(self, conflict: str, base: Snapshot | None) -> None:
+    def _explain(self, conflict: str) -> None:
         """Say what an operator can choose from, and what it would mean for each volume."""
         self.report.is_undecided = True
-        self.report.snapshot = base.number if base else 0
+        self.report.snapshot = self._end.top
         self._find(
-            "log",
+            LOG,
             conflict,
             "choose: strata repair --take-volumes, if the volumes that the log does not name are "
             "right; strata repair --trust-log, if the log is",
         )
-        snapshot = base or new_warehouse()
-        for info in lacking(
-            listed(self._backing.store, "manifests"), snapshot.named_keys(), snapshot.history()
-        ):
-            self._find(
-                info.key,
-                "no snapshot in the log names it",
-                "--take-volumes: taken in; --trust-log: left where it is",
+        for info in lacking(self._infos, self._end.sound or new_warehouse()):
+            remedy = "--take-volumes: taken in; --trust-log: left where it is"
+            self._find(info.key, _UNNAMED, remedy)
+
+    def _base(self) -> Snapshot:
+        """What is held against the files: the newest sound snapshot, or an empty one."""
+        sound, last_seen = self._end.sound, self._last_seen
+        if last_seen is None:
+            return sound or new_warehouse()
+        is_taken = self._choice is RepairChoice.TAKE_VOLUMES
+        # Of another warehouse's log the volumes may be taken, and ours goes on.
+        if sound and not (is_taken and sound.warehouse != last_seen.warehouse):
+            return sound
+        return replace(new_warehouse(), warehouse=last_seen.warehouse)
+
+    def _repair(self, base: Snapshot) -> None:
+        is_trusted = self._choice is RepairChoice.TRUST_LOG
+        for loss in base.losses if is_trusted else ():
+            self._find(LOG, f"it misses {loss}", f"missed no more: you chose --{self._choice}")
+        begins = bool(self.report.findings)
+        self.report.volumes = len(base.volumes) or len(self._infos)
+        bad = frozenset(self._bad_files(base))
+        entries = [] if is_trusted else [*self._sound_volumes(base, _without(base, bad))]
+        check_agreement(entries, self._backing.store.describe())
+        chain_id = entries[0].chain_id if entries else ""
+        change = _Change(base, bad, chain_id, [entry.volume for entry in entries])
+        named = base.named_keys()
+        for volume in (target := change.applied(base)).volumes:
+            if volume.key not in named:
+                self._find(volume.key, _UNNAMED, "taken in")
+        bare = (volume for volume in target.volumes if volume.index is None)
+        indexed = {volume.key: with_index(self._backing, volume) for volume in bare}
+        change = replace(change, indexed=indexed)
+        if begins:
+            self._begin(change, [entry.origin for entry in entries])
+        else:
+            self._go_on(change)
+
+    def _bad_files(self, base: Snapshot) -> Iterator[StoredFile]:
+        """The files of a snapshot that are missing or damaged."""
+        files = dict.fromkeys(base.files())
+        absent = absent_files(self._backing.store, files)
+        for file in files:
+            problem = f"it {absent[file]}" if file in absent else self._problem(file)
+            if problem:
+                folder = file.key.partition("/")[0]
+                self._find(file.key, problem, _REMEDIES.get(folder, _LOAD_AGAIN))
+                yield file
+
+    def _problem(self, file: StoredFile) -> str:
+        """What is wrong with a file that is there, with all its bytes."""
+        if self._quick:
+            return ""
+        try:
+            digest = object_sha256(self._backing.store, file.key, self._count)
+        except FileNotFoundError:
+            return f"it {MISSING}"
+        same = digest == file.sha256
+        return "" if same else f"it is damaged: it hashes to {digest}, not {file.sha256}"
+
+    def _count(self, size: int) -> None:
+        self.report.bytes += size
+        self._advance(size)
+
+    def _sound_volumes(self, base: Snapshot, remainder: Snapshot) -> Iterator[VolumeDescription]:
+        """Volumes that are not named, with what `remainder` lacks, which agree with it."""
+        named, segments = base.named_keys(), self._backing.catalog(remainder).segments
+        states = remainder.states() if len(remainder.states()) == len(base.states()) else []
+        newer = newer_states(self._infos, states)
+        for info in (*lacking(self._infos, remainder), *newer):
+            if info.key in named:  # and bad
+                continue
+            try:
+                entry = describe_volume(self._backing, info, self._count)
+                problem = disagreement(entry, remainder, segments)
+            except (IntegrityError, FileNotFoundError) as error:
+                problem = str(error)
+            if problem:
+                self._find(info.key, problem, "left where it is, not named: load its segments")
+            else:
+                yield entry
+
+    def _go_on(self, change: _Change) -> None:
+        """Commit the change, to whichever snapshot is the newest by then."""
+
+        def changed(newest: Snapshot) -> Snapshot | None:
+            target = change.applied(newest)
+            return None if target == newest else target
+
+        self.report.snapshot = self._backing.log.commit(changed).number
+
+    def _begin(self, change: _Change, origins: Sequence[Origin]) -> None:
+        """Write a snapshot beyond all that anybody can have seen."""
+        base, target = change.base, change.applied(change.base)
+        warehouses = {origin.warehouse for origin in origins}
+        if not base.number and not self._last_seen and len(warehouses) == 1:
+            base = replace(base, warehouse=warehouses.pop())
+        if self._choice is RepairChoice.TRUST_LOG:
+            base = replace(base, losses=())
+        else:
+            target = replace(target, captures=newest_captures(self._backing))
+        seen = self._last_seen.number if self._last_seen else 0
+        later = [*self._later.values(), *(origin.snapshot for origin in origins)]
+        number = next_generation(max([self._end.top, seen, *later]))
+        snapshot = following(replace(base, number=number - 1), "", target, ())
+        if self._backing.log.create(snapshot) is None:
+            raise BusyError(
+                f"another process repaired {self._backing.store.describe()} meanwhile: run strata "
+                "repair again"
             )
-
-    def begins(self, state: LogState) -> bool:
-        """Make a snapshot where there is none that could be read."""
-        infos = _volume_files(self._backing)
-        if not infos and not state.numbers:
-            self._find(self._place, "there is no log and no volume", "is this the right place?")
-            return True
-        what = f"there are {len(infos)} volumes" if infos else "there is no volume"
-        remedy = "a snapshot is made from the volumes"
-        self._find("log", f"there is no sound snapshot; {what}", remedy)
-        self.report.volumes = len(infos)
-        base = new_warehouse()
-        entries = self._examination.takeable(base, base, self.report.findings)
-        if self._dry_run or not (entries or state.numbers):
-            return True
-        target = base.with_volumes(self._indexed(chosen_volumes([], entries)))
-        if entries:
-            captures = newest_captures(self._backing)
-            target = replace(target, chain_id=entries[0].chain_id, captures=captures)
-        number = _beyond([state.top, *(entry.origin.snapshot for entry in entries)])
-        base = replace(base, warehouse=self._warehouse(entries, base), number=number - 1)
-        created = self._backing.log.create(following(base, "", target, ()))
-        return created is not None and self._wrote(created, state)
-
-    def _warehouse(self, entries: Collection[FoundVolume], base: Snapshot) -> str:
-        warehouses = {entry.origin.warehouse for entry in entries}
-        if len(warehouses) > 1:
-            _log.warning("%s has volumes that were made for several warehouses", self._place)
-        return warehouses.pop() if len(warehouses) == 1 else base.warehouse
-
-    def _indexed(self, volumes: Iterable[Volume]) -> list[Volume]:
-        """The volumes with their index files, which are made where one lacks."""
-        return [item if item.index else with_index(self._backing, item) for item in volumes]
-
-    def _continue(self, state: LogState, base: Snapshot, number: int, *, is_forced: bool) -> bool:
-        """Make the snapshot that follows, if there is a reason to."""
-        findings = self.report.findings
-        self.report.snapshot = base.number
-        self.report.volumes = len(base.volumes)
-        remainder = self._examination.kept(base, findings)
-        entries = []
-        if self._choice is not RepairChoice.TRUST_LOG:
-            entries = self._examination.takeable(base, remainder, findings)
-        volumes = chosen_volumes(remainder.volumes, entries)
-        for volume in volumes:
-            if volume not in remainder.volumes:
-                self._find(volume.key, "no snapshot in the log names it", "taken in")
-        if state.gap:
-            problem = f"the snapshots from number {state.gap} to {state.top - 1} are missing"
-            self._find("log", problem, f"the newest one is repeated at {state.gap}")
-        if self._dry_run:
-            return True
-        if state.gap and state.sound and not self._backing.log.bridge(state.sound, state.gap):
-            return False
-        chain_id = remainder.chain_id or (entries[0].chain_id if entries else "")
-        target = replace(remainder, chain_id=chain_id).with_volumes(self._indexed(volumes))
-        if target == base and not state.damaged and not is_forced:
-            return True
-        parent = state.parent if base is state.sound and number == base.number + 1 else ""
-        snapshot = following(replace(base, number=number - 1), parent, target, ())
-        created = self._backing.log.create(snapshot)
-        return created is not None and self._wrote(created, state)
-
-    def _wrote(self, snapshot: Snapshot, state: LogState) -> bool:
-        """A snapshot is there; who knows the one before a gap must notice it."""
-        self.report.snapshot = snapshot.number
-        if not state.numbers or snapshot.number == state.top + 1:
-            return True
-        return self._backing.log.bridge(snapshot, state.top + 1)
+        self.report.snapshot = number
 
     def _find(self, what: str, problem: str, remedy: str) -> None:
         self.report.findings.append(RepairFinding(what, problem, remedy))
+
+
+_LOAD_AGAIN = "no longer named: load its segments again, unless others hold them"
+_REMEDIES = {
+    "index": "made again from its tables",
+    "spam": "no longer named: load the spam captures again",
+    "quarantine": "no longer named: the refused file is tried again",
+}
+
+
+def remove_foreign_writes(backing: Backing) -> Iterator[RepairFinding]:
+    """Remove the logs beside files of DuckDB, and a file of views that is not as it was made.
+
+    Other programs wrote these to files that only we write.
+    """
+    for name in ("state", "spam"):
+        folder = backing.store.path(name) or backing.cache / name
+        for log in sorted(folder.glob("*.duckdb.wal")):
+            remove_log(log.with_suffix(""))
+            yield RepairFinding(f"{name}/{log.name}", FOREIGN_LOG, "the log is removed")
+    path = CatalogFile.of(backing).path()
+    if path.is_file() and (difference := read_record(path).difference(path)):
+        path.unlink()
+        remove_log(path)
+        yield RepairFinding(path.name, difference, "removed: the next command makes it anew")

@@ -1,19 +1,32 @@
-"""Whether the log is older than the volumes: a backup of the log was put beside newer volumes."""
+"""Whether the log names what it should: it was lost, or is older than the volumes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
-from transforms.block_range import contiguous_runs
-from transforms.errors import IntegrityError
+from transforms.block_range import BlockRange, contiguous_runs
+from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import ObjectInfo, StoredFile
+from transforms.stores.store import Store
 from transforms.warehouse.files.backing import Backing
+from transforms.warehouse.log.newest_snapshot import CHOICE
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.manifest import read_about
 from transforms.warehouse.manifests.manifest_rows import Origin
-from transforms.warehouse.manifests.shapes import Volume
-from transforms.warehouse.repair.volume_description import listed, volume_blocks
+
+_NAME = re.compile(r"(manifests|state)/(\d+)-(\d+)\.[0-9a-f]{64}\.(?:parquet|duckdb)")
+
+
+def check_not_lost(backing: Backing) -> None:
+    """Raise `IntegrityError` where there are volumes, and no log that names them."""
+    # A load that has just begun made its first snapshot before its volumes.
+    if listed_volumes(backing.store) and not backing.log.numbers():
+        raise IntegrityError(
+            f"{backing.store.describe()} has volumes and no log that names them: it was lost; run "
+            "strata repair, which makes it again from them"
+        )
 
 
 def check_not_older(
@@ -21,61 +34,69 @@ def check_not_older(
 ) -> None:
     """Raise `IntegrityError` where volumes were built upon a later snapshot than the newest.
 
-    Loading their segments again, or deleting what the log does not name, would be wrong then. Only
-    files that no snapshot names are looked at, and only those with blocks that named volumes lack:
-    normally there are none. A killed load leaves a volume that was built upon a snapshot which is
-    still in the log, and does not count; nor does a volume of another warehouse. `manifests` are
-    the listed ones, where they were listed already.
+    Loading their segments again, or deleting what the log does not name, would be wrong then.
+    `manifests` are the listed ones, where they were listed already.
     """
-    while snapshot is not None:
-        later = later_volumes(backing, snapshot, snapshot.number, manifests)
-        if not later:
-            return
-        # Another process may have gone on and built them just now.
-        backing.log.look_again()
-        newest = backing.log.newest()
-        if newest is None or newest.number == snapshot.number:
-            raise IntegrityError(older_log(backing, snapshot, later))
-        snapshot = newest
-
-
-def older_log(backing: Backing, snapshot: Snapshot, later: dict[str, Origin]) -> str:
-    """The sentence that says so."""
-    key, origin = max(later.items(), key=lambda item: item[1].snapshot)
-    return (
-        f"the log of {backing.store.describe()} is older than its volumes: it ends with snapshot "
-        f"{snapshot.number}, and {key}, which it does not name, was built upon snapshot "
-        f"{origin.snapshot}. A backup was put there, or snapshots were lost; nothing was "
-        "changed. strata repair says what is there and lets you choose"
-    )
+    if snapshot is None:
+        return
+    infos = listed(backing.store, "manifests") if manifests is None else manifests
+    later = later_volumes(backing, snapshot, snapshot.number, infos)
+    # Otherwise another process has gone on, and built them just now.
+    if later and backing.log.numbers()[-1:] == [snapshot.number]:
+        raise IntegrityError(f"{older_log(backing, snapshot.number, later)}: {CHOICE}")
 
 
 def later_volumes(
-    backing: Backing,
-    snapshot: Snapshot,
-    number: int,
-    manifests: Iterable[ObjectInfo] | None = None,
-) -> dict[str, Origin]:
-    """Volumes that were built upon a later snapshot than this number's, by key, with their origin.
+    backing: Backing, snapshot: Snapshot, top: int, infos: Iterable[ObjectInfo]
+) -> dict[str, int]:
+    """The listed manifests that were built upon a later snapshot than the newest, with its number.
 
-    Those that `snapshot` names, or whose blocks it has, are not looked at.
+    `snapshot` is the newest sound one, `top` the number of the newest. Only files are read that
+    it does not name, with blocks that named volumes lack: normally there are none. What a killed
+    load left was built upon a snapshot that is still in the log; volumes of another warehouse do
+    not count.
     """
-    later: dict[str, Origin] = {}
-    infos = listed(backing.store, "manifests") if manifests is None else manifests
-    for info in lacking(infos, snapshot.named_keys(), snapshot.history()):
+    later: dict[str, int] = {}
+    for info in lacking(infos, snapshot):
         origin = _origin(backing, info)
-        if origin and origin.warehouse == snapshot.warehouse and origin.snapshot > number:
-            later[info.key] = origin
+        if origin and origin.warehouse == snapshot.warehouse and origin.snapshot > top:
+            later[info.key] = origin.snapshot
     return later
 
 
-def lacking(
-    manifests: Iterable[ObjectInfo], keys: set[str], volumes: list[Volume]
-) -> Iterator[ObjectInfo]:
-    """Those that are not named and have blocks which the volumes of history lack."""
-    runs = list(contiguous_runs(volume.blocks for volume in volumes))
-    for info in manifests:
-        blocks = volume_blocks(info.key)
+def older_log(backing: Backing, top: int, later: Mapping[str, int]) -> str:
+    """The sentence that says so."""
+    key = max(later, key=lambda key: later[key])
+    return (
+        f"the log of {backing.store.describe()} is older than its volumes: it ends with snapshot "
+        f"{top}, and {key}, which it does not name, was built upon snapshot {later[key]}"
+    )
+
+
+def volume_blocks(key: str) -> BlockRange | None:
+    """The blocks that a volume's name says; None for another file."""
+    match = _NAME.fullmatch(key)
+    return BlockRange(int(match[2]), int(match[3])) if match else None
+
+
+def listed_volumes(store: Store) -> list[ObjectInfo]:
+    """The manifests and the states that lie in a warehouse, named or not."""
+    infos = (info for folder in ("manifests", "state") for info in listed(store, folder))
+    return [info for info in infos if volume_blocks(info.key)]
+
+
+def listed(store: Store, folder: str) -> Iterator[ObjectInfo]:
+    """The files in a folder of the warehouse."""
+    with suppress(ConfigError):  # the folder of the whole store is not there
+        yield from store.list(f"{folder}/")
+
+
+def lacking(infos: Iterable[ObjectInfo], snapshot: Snapshot) -> Iterator[ObjectInfo]:
+    """The listed manifests that a snapshot does not name, with blocks that its volumes lack."""
+    keys = snapshot.named_keys()
+    runs = list(contiguous_runs(volume.blocks for volume in snapshot.history()))
+    for info in infos:
+        blocks = volume_blocks(info.key) if info.key.startswith("manifests/") else None
         if info.key not in keys and blocks and not any(run.holds(blocks) for run in runs):
             yield info
 

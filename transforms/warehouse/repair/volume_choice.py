@@ -1,20 +1,51 @@
-"""Which of several volumes are the warehouse, where they overlap and no snapshot says it."""
+"""Which volumes are the warehouse: of those that a snapshot names, and those that it does not."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
+from transforms.objects import ObjectInfo
 from transforms.warehouse.log.addition import newest_states
+from transforms.warehouse.log.snapshot import Snapshot
+from transforms.warehouse.manifests.receipts import LoadedSegment
 from transforms.warehouse.manifests.shapes import Volume
-from transforms.warehouse.repair.volume_description import FoundVolume
+from transforms.warehouse.repair.older_log import volume_blocks
+from transforms.warehouse.repair.volume_description import VolumeDescription
 
 
-def check_agreement(entries: Sequence[FoundVolume], place: str) -> None:
+def disagreement(
+    entry: VolumeDescription, snapshot: Snapshot, segments: Mapping[BlockRange, LoadedSegment]
+) -> str:
+    """Why a volume cannot stand beside, or instead of, named ones; empty if it can.
+
+    `segments` are those that the snapshot names.
+    """
+    if snapshot.chain_id not in ("", entry.chain_id):
+        return f"it is of the chain {entry.chain_id}, the warehouse of {snapshot.chain_id}"
+    for blocks, sha256 in entry.segments.items():
+        if blocks in segments and segments[blocks].sha256 != sha256:
+            return f"its segment {blocks} was loaded from another file"
+    blocks = entry.volume.blocks
+    for volume in snapshot.history() if entry.volume.kind == "history" else ():
+        if volume.blocks.overlaps(blocks) and not blocks.holds(volume.blocks):
+            return f"{volume.key}, which is named, has only a part of its blocks"
+    return ""
+
+
+def newer_states(infos: Iterable[ObjectInfo], states: Sequence[Volume]) -> Iterator[ObjectInfo]:
+    """The listed states that are later than these."""
+    for info in infos:
+        blocks = volume_blocks(info.key)
+        if info.key.startswith("state/") and all(blocks and s.blocks < blocks for s in states):
+            yield info
+
+
+def check_agreement(entries: Sequence[VolumeDescription], place: str) -> None:
     """Raise `IntegrityError` where two volumes say that different files are the same segment."""
-    claims: dict[tuple[str, BlockRange], tuple[str, FoundVolume]] = {}
+    claims: dict[tuple[str, BlockRange], tuple[str, VolumeDescription]] = {}
     for entry in entries:
         for blocks, sha256 in entry.segments.items():
             digest, other = claims.setdefault((entry.volume.kind, blocks), (sha256, entry))
@@ -34,46 +65,37 @@ def check_agreement(entries: Sequence[FoundVolume], place: str) -> None:
         )
 
 
-def chosen_volumes(named_volumes: Sequence[Volume], entries: Sequence[FoundVolume]) -> list[Volume]:
-    """The volumes of the next snapshot: of the named ones and those that were found."""
-    volumes = [*named_volumes, *(item.volume for item in entries)]
-    keys = {volume.key for volume in named_volumes}
-    history = best_cover((item for item in volumes if item.kind == "history"), keys)
+def chosen_volumes(named_volumes: Sequence[Volume], others: Sequence[Volume]) -> list[Volume]:
+    """The volumes of the next snapshot: of the named ones and of others, which are all sound."""
+    volumes = [*others, *named_volumes]
+    history = best_cover(volume for volume in volumes if volume.kind == "history")
+    # Of two states after the same block the last one counts, which is the named one.
     states = [
         state
         for state in volumes
         if state.kind == "state"
-        and (state.key in keys or any(item.blocks.overlaps(state.blocks) for item in history))
+        and (state in named_volumes or any(run.blocks.overlaps(state.blocks) for run in history))
     ]
-    by_origin = {item.volume.key: item.origin.snapshot for item in entries}
-    states.sort(key=lambda state: (state.key in keys, by_origin.get(state.key, 0)))
     return [*history, *newest_states(states)]
 
 
-def best_cover(volumes: Iterable[Volume], named_keys: Collection[str] = ()) -> list[Volume]:
-    """Of volumes that may overlap those that hold the most blocks without overlap, ascending.
-
-    Where that leaves a choice: as many blocks as can be in those of `named_keys`, then as few
-    volumes as can be.
-    """
+def best_cover(volumes: Iterable[Volume]) -> list[Volume]:
+    """Of volumes that may overlap, the fewest that hold the most blocks without overlap."""
     ordered = sorted(volumes, key=lambda volume: (volume.blocks.last, volume.key))
     lasts = [volume.blocks.last for volume in ordered]
-    scores = [(0, 0, 0)]
-    previous: list[int | None] = [None]  # by number of volumes looked at: what the taken one joins
+    covers: list[_Cover] = [(0, 0, None)]
     for volume in ordered:
-        before = bisect_left(lasts, volume.blocks.first)
+        cover = covers[bisect_left(lasts, volume.blocks.first)]
         size = volume.blocks.last - volume.blocks.first + 1
-        blocks, old, count = scores[before]
-        score = (blocks + size, old + (size if volume.key in named_keys else 0), count - 1)
-        previous.append(before if score > scores[-1] else None)
-        scores.append(max(score, scores[-1]))
+        longer = (cover[0] + size, cover[1] - 1, (volume, cover))
+        covers.append(max(covers[-1], longer, key=lambda cover: cover[:2]))
     chosen: list[Volume] = []
-    place = len(ordered)
-    while place:
-        joined = previous[place]
-        if joined is None:
-            place -= 1
-        else:
-            chosen.append(ordered[place - 1])
-            place = joined
+    end = covers[-1][2]
+    while end:
+        chosen.append(end[0])
+        end = end[1][2]
     return chosen[::-1]
+
+
+_Cover = tuple[int, int, "tuple[Volume, _Cover] | None"]
+"""Blocks, volumes (counted down), and the last volume with the cover that it joins."""

@@ -5,41 +5,43 @@ A run of segments is described by its manifest, a current state by its own table
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import duckdb
 
 from transforms.block_range import BlockRange
-from transforms.duck import Connection, read_only_connection, working_connection
-from transforms.errors import ConfigError, IntegrityError
+from transforms.duck import read_only_connection, working_connection
+from transforms.errors import IntegrityError
 from transforms.objects import ObjectInfo, StoredFile
 from transforms.scratch import scratch_folder
-from transforms.stores.store import Store, object_sha256
+from transforms.stores.store import object_sha256
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.volume_storage import INDEX, store_new
 from transforms.warehouse.load.volumes import volume_sources, write_index
-from transforms.warehouse.manifests.manifest import manifest_receipts, read_about, read_manifest
+from transforms.warehouse.manifests.manifest import (
+    About,
+    manifest_receipts,
+    read_about,
+    read_manifest,
+)
 from transforms.warehouse.manifests.manifest_rows import (
     Origin,
     read_origin,
     read_receipts,
     read_segments,
 )
-from transforms.warehouse.manifests.receipts import LoadedSegment
+from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.manifests.shapes import Volume, shapes_of
+from transforms.warehouse.repair.older_log import listed, volume_blocks
 
 Advance = Callable[[int], None]
 """Called with the bytes that were just read."""
 
-_NAME = re.compile(r"(manifests|state)/(\d+)-(\d+)\.[0-9a-f]{64}\.(?:parquet|duckdb)")
-
 
 @dataclass(frozen=True, slots=True)
-class FoundVolume:
+class VolumeDescription:
     """A volume that describes itself, and what it says.
 
     `segments` are its segments with the SHA-256 of their ZIPs.
@@ -51,47 +53,34 @@ class FoundVolume:
     segments: Mapping[BlockRange, str]
 
 
-def volume_blocks(key: str) -> BlockRange | None:
-    """The blocks that a volume's name says; None for another file."""
-    match = _NAME.fullmatch(key)
-    return BlockRange(int(match[2]), int(match[3])) if match else None
-
-
-def listed_volumes(store: Store, folder: str) -> Iterator[ObjectInfo]:
-    """The files in a folder of volumes that have the name of one."""
-    return (info for info in listed(store, folder) if volume_blocks(info.key))
-
-
-def listed(store: Store, folder: str) -> Iterator[ObjectInfo]:
-    """The files in a folder of the warehouse."""
-    with suppress(ConfigError):  # the folder of the whole store is not there
-        yield from store.list(f"{folder}/")
-
-
 def describe_volume(
     backing: Backing, info: ObjectInfo, advance: Advance = lambda _: None
-) -> FoundVolume:
+) -> VolumeDescription:
     """Hash a manifest with its data files, or a state, and read what it says of itself.
 
     Raises `IntegrityError` where it is damaged or not what its name says, `FileNotFoundError` where
     it is gone by now.
     """
     file = StoredFile(info.key, info.size, info.key.split(".")[-2])
+    place = backing.store.describe(file.key)
     _prove(backing, file, advance)
-    describe = _described_run if info.key.startswith("manifests/") else _described_state
-    volume, origin, segments = describe(backing, file)
-    if volume.blocks != volume_blocks(info.key):
-        raise IntegrityError(
-            f"{backing.store.describe(info.key)} holds the blocks {volume.blocks}: it was renamed"
-        )
-    for data in volume.data.values():
+    backing.files.bring([file])
+    is_state = info.key.startswith("state/")
+    segments, receipts, about = _state(backing, file) if is_state else _run(backing, file)
+    if not segments or not receipts:
+        raise IntegrityError(f"{place} says that it holds no segments")
+    blocks = BlockRange(segments[0].blocks.first, segments[-1].blocks.last)
+    if blocks != volume_blocks(info.key):
+        raise IntegrityError(f"{place} holds the blocks {blocks}: it was renamed")
+    for data in about.data.values():
         _prove(backing, data, advance)
-    return FoundVolume(
-        volume,
-        origin,
-        segments[0].name.chain_id,
-        {segment.blocks: segment.sha256 for segment in segments},
-    )
+    kind = "state" if is_state else "history"
+    version = max(segment.name.version for segment in segments)
+    index = about.index if about.index and backing.store.head(about.index.key) else None
+    shapes = shapes_of(receipts)
+    volume = Volume(kind, file, blocks, version, shapes, about.data, index, about.times)
+    hashes = {segment.blocks: segment.sha256 for segment in segments}
+    return VolumeDescription(volume, about.origin, segments[0].name.chain_id, hashes)
 
 
 def _prove(backing: Backing, file: StoredFile, advance: Advance) -> None:
@@ -104,34 +93,28 @@ def _prove(backing: Backing, file: StoredFile, advance: Advance) -> None:
         )
 
 
-_Description = tuple[Volume, Origin, Sequence[LoadedSegment]]
+_Records = tuple[Sequence[LoadedSegment], Sequence[Receipt], About]
 
 
-def _described_run(backing: Backing, file: StoredFile) -> _Description:
-    """A run of segments by its manifest; an index file that is not there is left out."""
-    backing.files.bring([file])
+def _run(backing: Backing, file: StoredFile) -> _Records:
+    """What a manifest says."""
     path = backing.files.path(file)
-    about, segments = read_about(path), read_manifest(path)
-    receipts = [*manifest_receipts([path])]
-    if not segments or not receipts:
-        raise IntegrityError(f"{backing.store.describe(file.key)} says that it holds no segments")
-    blocks = BlockRange(segments[0].blocks.first, segments[-1].blocks.last)
-    version = max(segment.name.version for segment in segments)
-    index = about.index if about.index and backing.store.head(about.index.key) else None
-    shapes = shapes_of(receipts)
-    run = Volume("history", file, blocks, version, shapes, about.data, index, about.times)
-    return run, about.origin, segments
+    return read_manifest(path), [*manifest_receipts([path])], read_about(path)
 
 
-def _described_state(backing: Backing, file: StoredFile) -> _Description:
-    """A current state by what its file says."""
-    with _opened(backing, file) as con:
-        segments = read_segments(con, "strata.segments")
-        receipts = read_receipts(con, "from strata.receipts", {})
-        origin = read_origin(con)
-    if not segments or not receipts:
-        raise IntegrityError(f"{backing.store.describe(file.key)} says that it holds no segments")
-    return Volume.state(file, receipts), origin, segments
+def _state(backing: Backing, file: StoredFile) -> _Records:
+    """What a file of current state says; that it cannot be read is an `IntegrityError`."""
+    try:
+        with (
+            backing.files.hold([file]),
+            read_only_connection(backing.files.path(file), threads=1) as con,
+        ):
+            receipts = read_receipts(con, "from strata.receipts", {})
+            return read_segments(con, "strata.segments"), receipts, About(read_origin(con))
+    except duckdb.Error as error:
+        reason = str(error).splitlines()[0]
+        place = backing.store.describe(file.key)
+        raise IntegrityError(f"{place} cannot be read ({reason})") from error
 
 
 def with_index(backing: Backing, volume: Volume) -> Volume:
@@ -167,16 +150,3 @@ def newest_captures(backing: Backing) -> StoredFile | None:
         if best is None or count > best[0]:
             best = count, file
     return best[1] if best else None
-
-
-@contextmanager
-def _opened(backing: Backing, file: StoredFile) -> Iterator[Connection]:
-    """A file of current state in use; that it cannot be read is an `IntegrityError`."""
-    with backing.files.hold([file]):
-        try:
-            with read_only_connection(backing.files.path(file), threads=1) as con:
-                yield con
-        except duckdb.Error as error:
-            reason = str(error).splitlines()[0]
-            place = backing.store.describe(file.key)
-            raise IntegrityError(f"{place} cannot be read ({reason})") from error

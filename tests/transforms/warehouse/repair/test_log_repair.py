@@ -29,11 +29,16 @@ from transforms.errors import IntegrityError
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.verifying.verification import Verification
+from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.log.log import snapshot_key
 from transforms.warehouse.log.snapshot import Snapshot, following
 from transforms.warehouse.manifests.manifest import read_manifest
-from transforms.warehouse.repair.examination import RepairFinding
-from transforms.warehouse.repair.log_repair import RepairChoice, RepairReport, repair
+from transforms.warehouse.repair.log_repair import (
+    RepairChoice,
+    RepairFinding,
+    RepairReport,
+    repair,
+)
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 
@@ -130,7 +135,7 @@ def test_a_sound_warehouse_is_said_to_be_sound_and_nothing_is_written(sound: Pat
     snapshot = _snapshot(sound)
     report = _repair(sound)
     assert report.findings == []
-    assert (report.snapshots, report.volumes) == (1, 4)
+    assert report.volumes == 4
     assert report.bytes == sum(file.size for file in snapshot.files())
     assert report.snapshot == snapshot.number
     assert _repair(sound, quick=True).bytes == 0
@@ -175,7 +180,7 @@ def test_a_damaged_snapshot_is_followed_by_a_sound_one(
     report = _repair(sound)
     assert snapshot_key(before.number) in _problems(report)
     after = _snapshot(sound)
-    assert after.number == before.number + 1
+    assert after.number > before.number
     assert described(after) == described(before)
     assert after.quarantine == before.quarantine
     _check_sound(sound)
@@ -186,7 +191,8 @@ def test_where_all_snapshots_are_damaged_they_are_made_anew(sound: Path) -> None
     for path in (sound / "w" / "log").iterdir():
         path.write_bytes(b"{}")
     (sound / "w" / "seen.json").unlink()
-    assert len(_repair(sound).findings) == before.number + 1
+    said = [one.what for one in _repair(sound).findings if one.what.startswith("log")]
+    assert len(said) == before.number + 1
     assert described(_snapshot(sound)) == described(before)
     assert _snapshot(sound).warehouse == before.warehouse
     _check_sound(sound)
@@ -259,25 +265,6 @@ def test_index_files_are_made_again_from_tables(
     assert after.index is not None
     assert after.index != before.index
     assert replace(after, index=before.index) == before
-    _check_sound(sound)
-
-
-def test_index_files_of_an_earlier_release_are_made_again(sound: Path) -> None:
-    index = _snapshot(sound).history()[1].index
-    assert index is not None
-    earlier = replace(index, key=f"{index.key.removesuffix('.sqlite')}.duckdb")
-    (sound / "w" / index.key).rename(sound / "w" / earlier.key)
-    open_warehouse(sound / "w").backing.log.commit(
-        lambda newest: newest.with_volumes(
-            replace(volume, index=earlier) if volume.index == index else volume
-            for volume in newest.volumes
-        )
-    )
-    (finding,) = _repair(sound).findings
-    assert finding.problem == "it is an index file of an earlier release"
-    again = _snapshot(sound).history()[1].index
-    assert again is not None
-    assert again.key.endswith(".sqlite")
     _check_sound(sound)
 
 
@@ -431,7 +418,7 @@ def test_a_lost_log_of_a_warehouse_that_was_seen_is_chosen_about(
     snapshot = _snapshot(sound)
     assert [str(one.blocks) for one in snapshot.history()] == blocks
     assert snapshot.warehouse == before.warehouse
-    assert snapshot.quarantine == (before.quarantine if blocks else ())
+    assert snapshot.quarantine == ()  # refused files are tried again
     _repair(sound)
     _check_sound(sound)
 
@@ -466,7 +453,7 @@ def test_two_logs_that_grew_apart_are_chosen_about(
     with pytest.raises(IntegrityError, match=r"is not the snapshot \d that this machine has seen"):
         open_warehouse(sound / "w", elsewhere).snapshot()
     report = _choose(sound, f"strata repair --{choice}", elsewhere)
-    assert "has another snapshot" in report.findings[0].problem
+    assert "is not the snapshot" in report.findings[0].problem
     after = open_warehouse(sound / "w", elsewhere).snapshot()
     assert after is not None
     assert described(after) == described(snapshot)
@@ -522,18 +509,7 @@ def test_a_volume_takes_the_place_of_those_that_it_holds_whole(
     assert _blocks(sound) == (["1-6"] if is_merged else ["1-2", "3-4", "5-8"])
 
 
-def test_a_dry_run_only_says_it(sound: Path) -> None:
-    (sound / "w" / _snapshot(sound).history()[1].key).unlink()
-    before = sorted((sound / "w").rglob("*"))
-    report = repair(open_warehouse(sound / "w").backing, dry_run=True)
-    assert len(report.findings) == 1
-    assert sorted((sound / "w").rglob("*")) == before
-    assert repair(open_warehouse(sound / "w").backing).findings == report.findings
-
-
-def test_beside_a_writer_the_attempt_is_repeated(
-    sound: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_beside_a_writer_what_both_did_counts(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lost = _snapshot(sound).history()[1]
     (sound / "w" / lost.key).unlink()
     warehouse = open_warehouse(sound / "w")
@@ -634,19 +610,24 @@ def test_a_bucket_is_repaired_like_a_folder(
 def test_a_store_that_cannot_be_reached_lacks_nothing(sound: Path, server: BucketServer) -> None:
     warehouse = _uploaded(sound, server, server.bucket())
     snapshot = _snapshot(sound).number
-    assert repair(warehouse.backing).findings == []
+
+    def repair_anew() -> RepairReport:
+        """As a process does that knows nothing of the log yet."""
+        return repair(Backing(warehouse.backing.store, warehouse.cache))
+
+    assert repair_anew().findings == []
     server.door.requests.clear()
-    assert repair(warehouse.backing).findings == []
+    assert repair_anew().findings == []
     requests = list(server.door.requests)
     try:
         for place in range(len(requests)):
             server.door.requests.clear()
             server.door.on_request = _failing(server, place)
             with pytest.raises(OSError, match=r"SlowDown|503"):
-                repair(warehouse.backing)
+                repair_anew()
     finally:
         server.door.on_request = lambda _: None
-    report = repair(warehouse.backing)
+    report = repair_anew()
     assert (report.findings, report.snapshot) == ([], snapshot)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import random
 import shutil
 import subprocess
@@ -25,7 +24,7 @@ from tests.transforms.warehouse_kit import (
     state_segment,
 )
 from transforms.block_range import BlockRange
-from transforms.errors import IntegrityError
+from transforms.errors import BusyError, IntegrityError
 from transforms.objects import StoredFile
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
@@ -33,7 +32,7 @@ from transforms.stores.store import content_sha256
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.log.snapshot import Snapshot, parse_snapshot
 from transforms.warehouse.manifests.shapes import Volume
-from transforms.warehouse.repair.log_repair import rebuild, repair
+from transforms.warehouse.repair.log_repair import repair
 from transforms.warehouse.repair.volume_choice import best_cover
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
@@ -80,6 +79,14 @@ def _snapshot(warehouse: Warehouse) -> Snapshot:
     return snapshot
 
 
+def _made_again(warehouse: Warehouse) -> tuple[Snapshot, str]:
+    """The newest snapshot after a repair, and what that found."""
+    with pytest.raises(IntegrityError, match="it was lost; run strata repair, which makes it"):
+        warehouse.snapshot()
+    findings = repair(warehouse.backing).findings
+    return _snapshot(warehouse), "\n".join(f"{one.problem}: {one.remedy}" for one in findings)
+
+
 def _before(folder: Path) -> Snapshot:
     return parse_snapshot((folder / "snapshot.json").read_bytes(), "")
 
@@ -89,13 +96,10 @@ def _pending(folder: Path) -> list[str]:
     return [str(file.blocks) for file in survey.pending]
 
 
-def test_all_is_as_it_was_and_machines_that_saw_more_go_on(
-    lost: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_all_is_as_it_was_and_machines_that_saw_more_go_on(lost: Path) -> None:
     before = _before(lost)
-    with caplog.at_level(logging.WARNING):
-        snapshot = _snapshot(open_warehouse(lost / "w"))
-    assert "has volumes and no log: it is rebuilt from 7 files" in caplog.text
+    snapshot, said = _made_again(open_warehouse(lost / "w"))
+    assert "there is no sound snapshot; there are 7 volumes: a snapshot is made from" in said
     assert described(snapshot) == described(before)
     assert [str(one.blocks) for one in snapshot.history()] == ["1-4", "5-6", "7-8"]
     assert [str(one.blocks) for one in snapshot.states()] == ["7-8"]
@@ -112,7 +116,7 @@ def test_all_is_as_it_was_and_machines_that_saw_more_go_on(
 
 def test_index_files_are_made_again(lost: Path) -> None:
     shutil.rmtree(lost / "w" / "index")
-    volumes = _snapshot(open_warehouse(lost / "w")).volumes
+    volumes = _made_again(open_warehouse(lost / "w"))[0].volumes
     assert {volume.kind for volume in volumes} == {"history", "state"}
     assert [replace(volume, index=None) for volume in volumes] == [
         replace(volume, index=None) for volume in _before(lost).volumes
@@ -121,28 +125,24 @@ def test_index_files_are_made_again(lost: Path) -> None:
     assert not _pending(lost)
 
 
-def test_a_damaged_volume_is_left_out_and_smaller_ones_take_its_place(
-    lost: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_damaged_volume_is_left_out_and_smaller_ones_take_its_place(lost: Path) -> None:
     for name in ("000000001-000000004.*", "000000007-*"):
         (path,) = (lost / "w" / "data" / "blocks").glob(name)
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 1
         path.write_bytes(data)
-    with caplog.at_level(logging.WARNING):
-        snapshot = _snapshot(open_warehouse(lost / "w"))
-    assert f"{path} hashes to " in caplog.text
+    snapshot, said = _made_again(open_warehouse(lost / "w"))
+    assert f"{path} hashes to " in said
     assert [str(one.blocks) for one in snapshot.history()] == ["1-2", "3-4", "5-6"]
     assert [str(one.blocks) for one in snapshot.states()] == ["5-6"]
     assert _pending(lost) == ["7-8"]
 
 
-def test_a_renamed_volume_is_left_out(lost: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_renamed_volume_is_left_out(lost: Path) -> None:
     (path,) = (lost / "w" / "manifests").glob("000000005-*")
     path.rename(path.with_name(path.name.replace("000000005-000000006", "000000015-000000016")))
-    with caplog.at_level(logging.WARNING):
-        snapshot = _snapshot(open_warehouse(lost / "w"))
-    assert "holds the blocks 5-6: it was renamed" in caplog.text
+    snapshot, said = _made_again(open_warehouse(lost / "w"))
+    assert "holds the blocks 5-6: it was renamed" in said
     assert [str(one.blocks) for one in snapshot.history()] == ["1-4", "7-8"]
 
 
@@ -156,7 +156,7 @@ def test_volumes_that_contradict_each_other_are_named_with_the_remedy(
     shutil.copy(wrong, lost / "w" / "manifests")
     for _ in range(2):
         with pytest.raises(IntegrityError, match="contradict each other") as raised:
-            open_warehouse(lost / "w").snapshot()
+            repair(open_warehouse(lost / "w").backing)
     message = str(raised.value)
     assert f"manifests/{wrong.name}" in message
     assert message.endswith(
@@ -175,7 +175,7 @@ def test_volumes_of_another_chain_are_refused(lost: Path, tmp_path: Path) -> Non
     for folder in ("manifests", "data"):
         shutil.copytree(tmp_path / "o" / folder, lost / "w" / folder, dirs_exist_ok=True)
     with pytest.raises(IntegrityError, match="move those of the wrong chain to another place"):
-        open_warehouse(lost / "w").snapshot()
+        repair(open_warehouse(lost / "w").backing)
 
 
 def test_volumes_of_several_warehouses_make_a_new_one(lost: Path, tmp_path: Path) -> None:
@@ -183,30 +183,28 @@ def test_volumes_of_several_warehouses_make_a_new_one(lost: Path, tmp_path: Path
     load_folder(tmp_path / "o", tmp_path / "other")
     for folder in ("manifests", "data"):
         shutil.copytree(tmp_path / "o" / folder, lost / "w" / folder, dirs_exist_ok=True)
-    snapshot = _snapshot(open_warehouse(lost / "w"))
+    snapshot, _ = _made_again(open_warehouse(lost / "w"))
     known = {_before(lost).warehouse, _snapshot(open_warehouse(tmp_path / "o")).warehouse}
     assert snapshot.warehouse not in known
     assert [str(one.blocks) for one in snapshot.history()] == ["1-4", "5-6", "7-8", "11-12"]
 
 
 def test_a_load_that_has_just_begun_is_no_lost_log(lost: Path) -> None:
-    backing = open_warehouse(lost / "w").backing
-    began = backing.log.begin()
-    rebuild(backing)
-    assert backing.log.newest() == began
+    began = open_warehouse(lost / "w", lost / "cache").backing.log.begin()
+    assert _snapshot(open_warehouse(lost / "w")) == began
 
 
-def test_whoever_is_slower_takes_what_the_other_wrote(
-    lost: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_two_repairs_the_slower_one_says_so(lost: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slow = open_warehouse(lost / "w")
     create = slow.backing.log.create
 
     def create_later(snapshot: Snapshot) -> Snapshot | None:
-        _snapshot(open_warehouse(lost / "w"))
+        repair(open_warehouse(lost / "w").backing)
         return create(snapshot)
 
     monkeypatch.setattr(slow.backing.log, "create", create_later)
+    with pytest.raises(BusyError, match="another process repaired"):
+        repair(slow.backing)
     assert _snapshot(slow).commit == _snapshot(open_warehouse(lost / "w")).commit
     assert len(list((lost / "w" / "log").iterdir())) == 1
 
@@ -220,7 +218,7 @@ def test_killed_at_any_step_and_run_again_it_is_the_same(
     subprocess.run(
         [
             *(sys.executable, "-m", "tests.transforms.kill_process"),
-            *(lost / "w", copies, "open", str(kills)),
+            *(lost / "w", copies, "repair", str(kills)),
         ],
         cwd=_PROJECT,
         check=True,
@@ -228,7 +226,7 @@ def test_killed_at_any_step_and_run_again_it_is_the_same(
     killed = sorted(copies.iterdir())
     assert len(killed) > 6  # nothing, four index files, the snapshot, what was seen
     for root in killed:
-        act(root, "open")
+        act(root, "repair")
         volumes = _snapshot(open_warehouse(root)).volumes
         assert [volume.file for volume in volumes] == [one.file for one in _before(lost).volumes]
         assert len(list((root / "log").iterdir())) == 1
@@ -255,7 +253,7 @@ def test_a_bucket_is_rebuilt_like_a_folder(
         server.client.put_object(Bucket=bucket, Key=key, Body=b"something else")
 
         warehouse = Warehouse(Backing(store, tmp_path / "cache"))
-        snapshot = _snapshot(warehouse)
+        snapshot, _ = _made_again(warehouse)
         assert [str(one.blocks) for one in snapshot.history()] == ["1-4", "5-6"]
         assert snapshot.captures == _before(lost).captures
         segment = lost / "s" / "kit-chain-1-5-6.zip"
@@ -276,12 +274,9 @@ def test_the_chosen_volumes_hold_the_most_blocks_in_the_fewest_files() -> None:
             _volume(blocks.first, blocks.last)
             for blocks in (BlockRange.from_key(key.removeprefix("manifests/")) for key in volumes)
         ]
-        named = {one.key for one in given if numbers.random() < 0.4}
 
-        def score(chosen: tuple[Volume, ...], named: set[str] = named) -> tuple[int, int, int]:
-            sizes = {one.key: one.blocks.last - one.blocks.first + 1 for one in chosen}
-            old = sum(size for key, size in sizes.items() if key in named)
-            return sum(sizes.values()), old, -len(sizes)
+        def score(chosen: tuple[Volume, ...]) -> tuple[int, int]:
+            return sum(one.blocks.last - one.blocks.first + 1 for one in chosen), -len(chosen)
 
         apart = (
             chosen
@@ -289,6 +284,6 @@ def test_the_chosen_volumes_hold_the_most_blocks_in_the_fewest_files() -> None:
             for chosen in combinations(given, count)
             if not any(one.blocks.overlaps(two.blocks) for one, two in combinations(chosen, 2))
         )
-        found = best_cover(given, named)
+        found = best_cover(given)
         assert found == sorted(found, key=lambda one: one.blocks)
         assert score(tuple(found)) == max(map(score, apart))
