@@ -8,15 +8,20 @@ earlier table or, until it is run again, none of that name.
 
 from __future__ import annotations
 
+import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from exporters.archive.archive import Archive, update
+from exporters.archive.entries import Json
+from exporters.archive.json_text import parsed
 from exporters.archive.lake_place import LOG, RECEIPTS
+from exporters.archive.sound_documents import SCHEMA
 from exporters.fetching.fetch_folder import FetchFolder
 from exporters.fetching.mirror import Mirrored
 from exporters.fetching.progress import JOBS, Advance, Progress, no_progress
@@ -32,6 +37,8 @@ from transforms.files import commit_file, file_version, new_file, sync_file
 from transforms.stores.store import content_sha256
 from transforms.tables.registry import tables_ever
 from transforms.verifying.proofs import Proof
+
+_TABLE_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +66,7 @@ class LakeMirror:
 
     def read(self) -> None:
         """Read the logs: that of the receipts first, since what has receipts is in the tables."""
-        names = [name for name in tables_ever() if name != RECEIPTS]
+        names = sorted({*tables_ever(), *self._described()} - {RECEIPTS})
         receipts = self._read_table(RECEIPTS)
         if receipts is None:
             return
@@ -67,6 +74,14 @@ class LakeMirror:
             tables = [*pool.map(self._read_table, names), receipts]
         self._tables = [table for table in tables if table]
         self._states = self.source.read(LIST)
+
+    def _described(self) -> Iterable[str]:
+        """The tables that the archive's release knows, which may be a newer one."""
+        data = self.source.read(SCHEMA)
+        with suppress(IntegrityError):  # who copies the documents says what is wrong with one
+            if data is not None:
+                return parsed(data, self.source.place(SCHEMA), _names)
+        return ()
 
     def _read_table(self, name: str) -> _Table | None:
         lake = Lake(self.source)
@@ -109,6 +124,12 @@ class LakeMirror:
             self.refused.append(str(error))
             self._states = None
             return ()
+
+
+def _names(package: Json) -> list[str]:
+    """The tables of a Data Package."""
+    names = (str(resource["name"]) for resource in package["resources"])
+    return [name for name in names if _TABLE_NAME.fullmatch(name)]
 
 
 @dataclass(frozen=True)

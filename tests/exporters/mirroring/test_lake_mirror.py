@@ -20,7 +20,7 @@ from exporters.mirroring.whole_mirror import mirror_all
 from pipelines.site.lake_publishing import publish_missing
 from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
-from tests.archive_kit import verify_archive
+from tests.archive_kit import resealed, verify_archive
 from tests.command_kit import run_strata
 from tests.fault_proxy import FLIP_THE_ANSWER, FaultProxy, Request
 from tests.model.disturbing import Disturbance, KilledError, disturbed
@@ -136,6 +136,21 @@ def test_a_mirror_has_the_lake_to_the_byte_and_a_warehouse_is_made_of_it(
     loaded = run_strata("load", "--archive", str(out), "--json", environment=environment)
     assert loaded.returncode == 0, loaded.stderr
     assert len(json.loads(loaded.stdout)["loaded"]) == 3
+
+
+def test_a_table_that_only_the_release_of_the_archive_knows_is_mirrored(
+    site: Site, out: Path
+) -> None:
+    chain = Path(site.settings.archive, KIT_CHAIN)
+    shutil.copytree(chain / "lake" / "trades", chain / "lake" / "of_tomorrow")
+    before, after = (chain / "schema.json").read_bytes().split(b'"resources":', 1)
+    more = b'{"name":"of_tomorrow"},{"name":"../orders"},'
+    described = after.replace(b"[", b"[" + more, 1)
+    (chain / "schema.json").write_bytes(resealed(before + b'"resources":' + described))
+    assert mirror_all(_archive(site.settings.archive), out).lake_refused == []
+    files = [path.name for path in (chain / "lake" / "trades").glob("*.parquet")]
+    own = (out / KIT_CHAIN / "lake" / "of_tomorrow").glob("*.parquet")
+    assert sorted(path.name for path in own) == sorted(files) != []
 
 
 def test_run_again_it_fetches_what_is_new_and_sweeps_what_was_merged(site: Site, out: Path) -> None:

@@ -134,6 +134,7 @@ def orphan_findings(backing: Backing, snapshot: Snapshot) -> Iterator[Finding]:
     listing = folder_listing(store)
     coverage = Coverage(backing.catalog(snapshot))
     unknown = {info.key for info in lacking(listing["manifests"], snapshot)}
+    runs = {_run_of(key) for key in unknown}  # of their other files nothing else is to be said
     for info in listing[LOG]:
         if not is_snapshot_key(info.key):
             yield _orphan(backing, info, "it is no snapshot of the log")
@@ -147,8 +148,13 @@ def orphan_findings(backing: Backing, snapshot: Snapshot) -> Iterator[Finding]:
             if age > _DAY_SECONDS:  # a load may be about to name it
                 what = "no snapshot names it, and it has blocks that the log lacks"
                 yield Finding(Problem.ORPHAN, store.describe(info.key), what, REPAIR)
-        elif age > ORPHAN_SECONDS + _DAY_SECONDS:
+        elif age > ORPHAN_SECONDS + _DAY_SECONDS and _run_of(info.key) not in runs:
             yield _old_orphan(backing, info, is_removable=coverage.is_removable(info.key))
+
+
+def _run_of(key: str) -> str:
+    """What the name of a volume's file says of its blocks."""
+    return key.rpartition("/")[2].partition(".")[0]
 
 
 def _old_orphan(backing: Backing, info: ObjectInfo, *, is_removable: bool) -> Finding:

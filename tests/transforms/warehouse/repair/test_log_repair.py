@@ -311,6 +311,13 @@ def test_what_a_killed_load_left_is_taken_in(sound: Path) -> None:
     assert unknown not in _verify(sound)  # a load may be about to name it
     os.utime(left, (time.time() - 2 * 24 * 3600,) * 2)
     assert unknown in _verify(sound)
+    for path in (sound / "w").rglob("000000005-*"):
+        os.utime(path, (time.time() - 10 * 24 * 3600,) * 2)
+    # Its data files are taken in with it: no sweep removes them, and nothing else is said.
+    assert load.sweep() == []
+    assert "no volume has all of its blocks" not in _verify(sound)
+    for path in (sound / "w").rglob("000000005-*"):
+        os.utime(path)
     (finding, state) = _repair(sound).findings
     assert (finding.problem, finding.remedy) == ("no snapshot in the log names it", "taken in")
     assert state.what.startswith("state/")
