@@ -23,7 +23,7 @@ from transforms.errors import ConfigError
 from transforms.objects import ObjectInfo
 from transforms.sealed import seal_text
 from transforms.stores.folder_store import FolderStore
-from transforms.stores.store import PutResult, Store, StoreAccess, Versioned
+from transforms.stores.store import PutResult, Store, Versioned
 from transforms.tables.registry import HISTORY_TABLES, TableSchema, known_table
 from transforms.verifying.findings import PUBLISH, Finding, Problem
 from transforms.verifying.verification import Verification
@@ -121,7 +121,6 @@ def verify_archive(
 
     See `ArchiveCheck` and `LakeCheck`.
     """
-    # deltalake takes its time to import, which whoever has no lake need not pay.
     from exporters.verifying.verify_lake import LakeCheck
 
     check = verification or Verification()
@@ -151,9 +150,6 @@ class KillingStore:
         if self._left == 0:
             raise KilledError(key)
         self._left -= 1
-
-    def access(self, key: str) -> StoreAccess:
-        return self._store.access(key)
 
     def now(self) -> float:
         return self._store.now()

@@ -273,6 +273,8 @@ def age(lake: Path, days: float) -> None:
                 lambda found: f'"{found[1]}":{int(then * 1000)}',
                 path.read_text(),
             )
+            if path.parent.name == "_delta_log":  # without the hash of the other lines
+                text = re.sub(r',"sha256":"[0-9a-f]{64}"', "", text, count=1)
             path.chmod(0o644)
             path.write_text(text)
         if path.is_file():

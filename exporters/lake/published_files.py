@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 
 from exporters.archive.lake_place import LOG
-from exporters.lake.lake_files import FileName, Lake
-from exporters.lake.log.stored_log import StoredLog, newest_files, parse_log
-from exporters.lake.log.table_version import ActiveFile
-from exporters.lake.proving import fetched
-from exporters.lake.tables import HeldFile
+from exporters.lake.lake_file_check import fetched
+from exporters.lake.lake_files import Lake
+from exporters.lake.log.log_files import named_files, parsed_files
+from exporters.lake.tables import HeldFile, Version
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 
@@ -31,25 +30,31 @@ def retried(fetch: Callable[[], None]) -> None:
 
 
 def log_files(lake: Lake, table: str) -> dict[str, bytes]:
-    """The files of a table's log; see `newest_files`."""
-    return newest_files(lake.archive.store, lake.key(table, LOG))
+    """The files of a table's log, read by their names, as web servers give no lists.
+
+    Raises `IntegrityError` where one is damaged.
+    """
+    try:
+        return named_files(lake.archive.store, lake.key(table, LOG))
+    except IntegrityError as error:
+        raise _damaged(lake, table, error) from error
 
 
-def log_place(lake: Lake, table: str) -> str:
-    """Where a table's log lies, for a person."""
-    return lake.place(table, LOG)
+def log_version(lake: Lake, table: str, files: Mapping[str, bytes]) -> Version | None:
+    """The version of a table that the files of its log say; None without any.
+
+    Raises `IntegrityError` where one is damaged.
+    """
+    try:
+        content = parsed_files(files)
+    except IntegrityError as error:
+        raise _damaged(lake, table, error) from error
+    return Version(lake, table, content) if content else None
 
 
-def named_files(lake: Lake, table: str, log: StoredLog) -> Iterator[HeldFile]:
-    """The files that a log names. Raises `IntegrityError` for such as Strata does not write."""
-    for name, size in log.sizes.items():
-        parts = FileName.parse(name)
-        if parts is None or name in log.cut:
-            raise IntegrityError(
-                f"{lake.place(table)} names {name} as Strata does not: its keeper should run "
-                "strata lake verify"
-            )
-        yield HeldFile(ActiveFile(name, size, 0), parts)
+def _damaged(lake: Lake, table: str, error: IntegrityError) -> IntegrityError:
+    place = lake.place(table, LOG)
+    return IntegrityError(f"{place} is damaged: its keeper should run strata lake verify; {error}")
 
 
 @dataclass
@@ -71,9 +76,9 @@ class PublishedFiles:
 
         Raises `IntegrityError` where its log is damaged, or names what Strata does not write.
         """
-        log = parse_log(log_files(self.lake, self.table), log_place(self.lake, self.table))
-        history = (file for file in named_files(self.lake, self.table, log) if not file.name.csv)
-        return tuple(sorted(history, key=lambda file: file.blocks))
+        version = log_version(self.lake, self.table, log_files(self.lake, self.table))
+        files = version.files if version else ()
+        return tuple(file for file in files if not file.name.csv)
 
     def copies(self, blocks: BlockRange) -> list[Path]:
         """Copies of the files with any of these blocks, ascending, until others are asked for.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from exporters.lake.lake_files import FileName
+from exporters.lake.log.table_version import ActiveFile
 from transforms.block_range import BlockRange
 from transforms.errors import ConflictError, IntegrityError, RangeError
 
@@ -69,3 +71,15 @@ def each_alone(table: str, work: Callable[[], LakeReport]) -> LakeReport:
         return work()
     except (ConflictError, IntegrityError, RangeError) as error:
         return LakeReport(refused=(Refused(table, str(error)),))
+
+
+def added_report(table: str, added: Iterable[ActiveFile]) -> LakeReport:
+    """The report of files that were put into a table."""
+    pairs = ((file, FileName.parse(file.name)) for file in added)
+    return LakeReport(
+        tuple(
+            AddedRows(table, file.name, name.blocks, file.rows, file.bytes)
+            for file, name in pairs
+            if name
+        )
+    )

@@ -1,26 +1,23 @@
-"""One table of the lake: which segments it has, and putting files into it."""
+"""One table of the lake: which blocks it has, and putting files into it."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice, pairwise, takewhile
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from pathlib import Path
 
 from exporters.lake.lake_files import PARQUET_TYPE, FileName, Lake
-from exporters.lake.log.stored_log import StoredLog
-from exporters.lake.log.table_version import ActiveFile, AddedFile, TableVersion
-from transforms.block_range import BlockRange, contiguous_runs
+from exporters.lake.log.table_version import ActiveFile, TableVersion
+from transforms.block_range import BlockRange
+from transforms.coverage import inside, union
 from transforms.errors import ConflictError, IntegrityError
+from transforms.lake.statistics import Statistics
 from transforms.objects import ObjectInfo
-from transforms.stores.store import LostRaceError, content_size
-from transforms.tables.file_columns import OWN_COLUMNS, FileColumn
+from transforms.stores.store import content_size
+from transforms.tables.file_columns import FileColumn
 from transforms.tables.registry import fold_case
-
-if TYPE_CHECKING:
-    from exporters.lake.new_files import NewFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +38,26 @@ class HeldFile:
         return self.file.bytes
 
 
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """A finished file that is to be put into a table, with its SHA-256 and all its columns.
+
+    See `FileName` for `csv`.
+    """
+
+    path: Path
+    blocks: BlockRange
+    sha256: str
+    statistics: Statistics
+    columns: Sequence[FileColumn]
+    csv: str = ""
+
+    @property
+    def name(self) -> str:
+        """What it is called in its table."""
+        return str(FileName.of(self.blocks, self.sha256, self.csv))
+
+
 @dataclass(frozen=True)
 class Version:
     """One version of a table: what it is made of, and which segments that covers."""
@@ -52,12 +69,7 @@ class Version:
     @cached_property
     def named(self) -> frozenset[str]:
         """The names of all its files."""
-        return frozenset(file.name for file in self.content.files)
-
-    @property
-    def spelling(self) -> Mapping[str, str]:
-        """How the table writes its columns' names, by their lower case."""
-        return {fold_case(name): name for name in self.content.columns}
+        return frozenset(self.content.added)
 
     @cached_property
     def ours(self) -> tuple[HeldFile, ...]:
@@ -71,15 +83,6 @@ class Version:
         """The files that somebody else added."""
         return tuple(file for file in self.content.files if FileName.parse(file.name) is None)
 
-    @property
-    def parsed(self) -> tuple[HeldFile, ...]:
-        """The files by what their names say, ascending by block.
-
-        Raises `IntegrityError` where one was not written by us.
-        """
-        self.check_foreign()
-        return self.ours
-
     def check_foreign(self) -> None:
         """Raise `IntegrityError` where a file was not written by us."""
         if self.foreign:
@@ -90,65 +93,32 @@ class Version:
             )
 
     @cached_property
-    def stored(self) -> StoredLog:
-        """What the files of the log say themselves. Raises `IntegrityError` for a damaged one."""
-        return self.lake.log(self.table).stored(self.content)
-
-    @cached_property
     def files(self) -> tuple[HeldFile, ...]:
         """The files, ascending by block.
 
         Raises `IntegrityError` where one was not written by us, or two hold the same blocks.
         """
-        for file, other in pairwise(self.parsed):
+        self.check_foreign()
+        for file, other in pairwise(self.ours):
             if file.blocks.overlaps(other.blocks):
                 raise IntegrityError(
                     f"{self.lake.place(self.table)} has blocks {other.blocks} twice, in "
                     f"{file.file.name} and {other.file.name}: strata lake publish --replace REASON "
-                    f"--blocks {file.blocks} writes them anew"
+                    f"--table {self.table} --blocks {file.blocks} writes them anew"
                 )
-        return self.parsed
+        return self.ours
 
-    def holding(self, blocks: BlockRange) -> list[HeldFile]:
-        """The files that hold any of these blocks."""
-        start = bisect_left(self.files, blocks.first, key=lambda file: file.blocks.last)
-        overlapping = takewhile(
-            lambda file: file.blocks.first <= blocks.last, islice(self.files, start, None)
-        )
-        return list(overlapping)
-
-    def covers(self, blocks: BlockRange) -> bool:
-        """Whether files hold all of these blocks."""
-        runs = contiguous_runs(file.blocks for file in self.holding(blocks))
-        return any(run.holds(blocks) for run in runs)
-
-    def lacks(self, segments: Iterable[BlockRange]) -> list[BlockRange]:
-        """Those of the segments (ascending) that no file holds.
-
-        Raises `ConflictError` where a file holds a part of one: it was cut otherwise then.
-        """
-        missing = []
-        files = iter(self.files)
-        file = next(files, None)
-        for segment in segments:
-            while file is not None and file.blocks.last < segment.first:
-                file = next(files, None)
-            if file is None or not file.blocks.overlaps(segment):
-                missing.append(segment)
-            elif not (file.blocks.first <= segment.first and segment.last <= file.blocks.last):
-                raise ConflictError(
-                    f"{self.lake.place(self.table, file.file.name)} ends inside segment {segment}: "
-                    "its segments were cut otherwise when it was written; strata lake publish "
-                    f"--replace REASON --blocks {file.blocks} writes it anew"
-                )
-        return missing
+    def lacks(self, segments: Sequence[BlockRange]) -> list[BlockRange]:
+        """Those of the segments (ascending) that are not whole in its files."""
+        there = frozenset(inside(segments, union(file.blocks for file in self.files)))
+        return [segment for segment in segments if segment not in there]
 
 
 class LakeTable:
     """A table of a lake."""
 
     def __init__(self, lake: Lake, table: str) -> None:
-        self._lake = lake
+        self.lake = lake
         self._table = table
         self._log = lake.log(table)
 
@@ -168,67 +138,64 @@ class LakeTable:
         """The newest version, where a listing of the table is at hand; see `DeltaLog.listed`."""
         return self._version(self._log.listed(infos))
 
-    def made(self, columns: Sequence[FileColumn]) -> Version:
-        """The newest version, of a table that is made where it is not there."""
-        version = self.version()
-        return version or Version(self._lake, self._table, self._log.create(columns))
-
     def _version(self, content: TableVersion | None) -> Version | None:
-        return Version(self._lake, self._table, content) if content else None
+        return Version(self.lake, self._table, content) if content else None
 
-    def upload(self, new: NewFile) -> AddedFile:
-        """Put a file where it belongs, whole and proven; it may be moved there.
+    def put(
+        self,
+        version: Version | None,
+        new: Iterable[NewFile],
+        removed: Sequence[ActiveFile] = (),
+        *,
+        changes_data: bool = True,
+    ) -> tuple[ActiveFile, ...]:
+        """Put files there, and name them, and others no longer, upon a version; the new ones.
 
-        Raises `ConflictError` where other bytes lie there.
+        Without a version the table is made. Raises `ConflictError` where a column has another type
+        or spelling than the table's, or other bytes lie under a file's name, and what
+        `DeltaLog.commit` does.
         """
+        content = version.content if version else None
+        fields = content.fields if content else []
+        known = {fold_case(field["name"]): (field["name"], field["type"]) for field in fields}
+        columns: list[FileColumn] = []
+        added = []
+        for file in new:
+            columns += self._new_columns(file, known)
+            added.append(self._upload(file))
+        self._log.commit(content, added, removed, columns, changes_data=changes_data)
+        return tuple(added)
+
+    def _upload(self, new: NewFile) -> ActiveFile:
+        """Put a file where it belongs, whole and proven; it may be moved there."""
         name, size = new.name, content_size(new.path)
-        self._lake.archive.store.put_if_absent(
-            self._lake.key(self._table, name),
+        self.lake.archive.store.put_if_absent(
+            self.lake.key(self._table, name),
             new.path,
             content_type=PARQUET_TYPE,
             sha256=new.sha256,
             immutable=True,
             take=True,
         )
-        columns = tuple(column.name for column in (*new.columns, *OWN_COLUMNS))
-        return AddedFile(name, size, new.statistics.text, columns)
+        names = tuple(column.name for column in new.columns)
+        return ActiveFile(name, size, new.statistics.text, names)
 
-    def commit(
-        self,
-        version: Version,
-        added: Sequence[AddedFile],
-        columns: Iterable[FileColumn],
-        removed: Sequence[ActiveFile] = (),
-        *,
-        changes_data: bool = True,
-    ) -> Version:
-        """Name files, and name others no longer, upon a version; returns the one that follows.
+    def _new_columns(
+        self, file: NewFile, known: dict[str, tuple[str, object]]
+    ) -> Iterator[FileColumn]:
+        """The columns that are not known yet, by name in lower case; they are from then on.
 
-        `columns` are those that the added files have. Raises `ConflictError` where one has another
-        type than the table's, and what `DeltaLog.commit` does.
+        Raises `ConflictError` for one that is known otherwise.
         """
-        lacking = self._lacking(version.content, columns)
-        content = version.content
-        if lacking:
-            content = self._log.add_columns(content, lacking)
-            if content.files != version.content.files:
-                raise LostRaceError(f"{self._lake.place(self._table)} was changed meanwhile")
-        following = self._log.commit(content, added, removed, changes_data=changes_data)
-        return Version(self._lake, self._table, following)
-
-    def _lacking(self, content: TableVersion, columns: Iterable[FileColumn]) -> list[FileColumn]:
-        """The columns that the table has not. Raises `ConflictError` for one of another type."""
-        table_columns = {fold_case(name): (name, kind) for name, kind in content.columns.items()}
-        lacking = {}
-        for column in columns:
-            name, kind = table_columns.get(fold_case(column.name), ("", ""))
-            if not name:
-                lacking[column.name] = column
-            elif kind != column.type:
+        for column in file.columns:
+            if fold_case(column.name) not in known:
+                known[fold_case(column.name)] = column.name, column.type
+                yield column
+            name, kind = known[fold_case(column.name)]
+            if name != column.name or (isinstance(kind, str) and kind != column.type):
                 raise ConflictError(
-                    f"{self._lake.place(self._table)}: column {name} is {kind} there, and "
-                    f"{column.type} in what is to be added: nothing is added to this table, as its "
-                    "readers would see other values; publish to another place, or without the "
-                    "lake (STRATA_LAKE=0)"
+                    f"{self.lake.place(self._table)}: column {name} is {kind} there, and "
+                    f"{column.name} is {column.type} in what is to be added: nothing is added to "
+                    "this table, as its readers would see other values; publish to another place, "
+                    "or without the lake (STRATA_LAKE=0)"
                 )
-        return list(lacking.values())

@@ -25,11 +25,10 @@ from exporters.archive.sound_documents import SCHEMA
 from exporters.fetching.fetch_folder import FetchFolder
 from exporters.fetching.mirror import Mirrored
 from exporters.fetching.progress import JOBS, Advance, Progress, no_progress
+from exporters.lake.lake_file_check import fetched
 from exporters.lake.lake_files import Lake
-from exporters.lake.log.stored_log import parse_log
-from exporters.lake.proving import fetched
 from exporters.lake.publication.lake_sweep import sweep_lake
-from exporters.lake.published_files import log_files, log_place, named_files, retried
+from exporters.lake.published_files import log_files, log_version, retried
 from exporters.lake.state_files import LIST, StateFile, fetch_state, parsed_states
 from exporters.lake.tables import HeldFile
 from transforms.errors import IntegrityError
@@ -87,11 +86,11 @@ class LakeMirror:
         lake = Lake(self.source)
         try:
             log = log_files(lake, name)
-            files = tuple(named_files(lake, name, parse_log(log, log_place(lake, name))))
+            version = log_version(lake, name, log)
+            return _Table(name, log, version.files) if version else None
         except IntegrityError as error:
             self.refused.append(str(error))
             return None
-        return _Table(name, log, files) if log else None
 
     def copy(self, folder: FetchFolder, result: Mirrored) -> None:
         """Fetch what the mirror lacks of it, each table alone, and sweep what no table names."""

@@ -7,28 +7,27 @@ published segment must be in every table.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 from exporters.archive.archive import Archive
-from exporters.archive.lake_place import RECEIPTS
+from exporters.archive.lake_place import LOG, RECEIPTS
 from exporters.lake.lake_files import Lake
 from exporters.lake.publication.lake_sweep import tables_there
 from exporters.lake.publication.state_tables import is_state
-from exporters.lake.published_files import log_place
 from exporters.lake.tables import HeldFile, LakeTable, Version
 from exporters.verifying.expected import Expected
 from exporters.verifying.kept_receipts import KeptReceipts
 from exporters.verifying.lake_leftovers import leftover_findings
-from exporters.verifying.lake_segments import SegmentsCheck, Shares
+from exporters.verifying.lake_segments import SegmentsCheck
 from exporters.verifying.listing import StoreListing
 from exporters.verifying.verify_lake_file import LakeFileReader
 from exporters.verifying.verify_states import state_findings
 from transforms.block_range import BlockRange
+from transforms.coverage import Coverage, inside, union
 from transforms.errors import IntegrityError
 from transforms.lake.parquet_files import lake_reader
 from transforms.memory import MEMORY_MB
@@ -111,7 +110,7 @@ class LakeCheck:
 
     def _open(self, lake: Lake, table: str) -> Iterator[Finding]:
         """Open a table's log, and see that it names one sound set of files."""
-        counts, place = self.verification.counts, log_place(lake, table)
+        counts, place = self.verification.counts, lake.place(table, LOG)
         version = None
         try:
             version = LakeTable(lake, table).version()
@@ -121,7 +120,6 @@ class LakeCheck:
             if version is None:
                 yield Finding(Problem.MISSING, place, "the table has no log", self._publish())
             else:
-                _check_whole(version)
                 counts.read(Kind.DOCUMENTS)
         except IntegrityError as error:
             counts.expect(Kind.DOCUMENTS)
@@ -176,7 +174,8 @@ class LakeCheck:
     # --- files
 
     def _read(self, lake: Lake, reader: LakeFileReader) -> Iterator[Finding]:
-        check, kept_receipts = self.verification, KeptReceipts(lake.archive.chain_id)
+        check = self.verification
+        kept_receipts = KeptReceipts(lake.archive.chain_id, reader.opened)
         yield from self._receipts(reader, kept_receipts)
         for table in sorted(self._versions.keys() - {RECEIPTS}):
             version = self._versions[table]
@@ -186,11 +185,14 @@ class LakeCheck:
                 yield from self._file(reader, version, file, kept_receipts, is_chosen=is_chosen)
         yield from self._newest_state()
         receipts = None if check.is_quick else kept_receipts
-        segments = SegmentsCheck(self.archive, check, self.expected, self.can_publish, receipts)
-        yield from segments.findings(self._shares(self._versions))
-        if not check.is_over():
-            again = ((table, LakeTable(lake, table).version()) for table in self._versions)
-            yield from segments.rest(self._shares({t: v for t, v in again if v is not None}))
+        coverage = {
+            table: _coverage(self._versions.get(table))
+            for table in filter(self._is_in_scope, _OF_SEGMENTS)
+            if table not in self._damaged
+        }
+        yield from SegmentsCheck(
+            self.archive, check, self.expected, self.can_publish, coverage, receipts
+        ).findings(partial(_lacking_now, lake))
 
     def _receipts(self, reader: LakeFileReader, kept_receipts: KeptReceipts) -> Iterator[Finding]:
         """Read the receipts that are checked, and keep them: the other files are held to them."""
@@ -211,7 +213,7 @@ class LakeCheck:
             if findings:
                 kept_receipts.lack(file.blocks)
             else:
-                kept_receipts.keep(file.blocks, copy)
+                kept_receipts.keep(copy)
 
     def _file(
         self,
@@ -222,42 +224,33 @@ class LakeCheck:
         *,
         is_chosen: bool,
     ) -> Iterator[Finding]:
-        is_history = self._is_history(version, file, kept_receipts)
-        remedy = self._replace(version.table, file.blocks if is_history else None)
+        blocks = None if file.name.csv else file.blocks
+        remedy = self._replace(version.table, blocks)
         if not is_chosen:
             yield from reader.present(version, file, remedy)
             return
-        receipts = None if self.verification.is_quick else self._of(version, file, kept_receipts)
-        if receipts is None and is_history and not kept_receipts.lacks(file.blocks):
-            yield from self._without_receipts(reader, version, file)
+        receipts = None
+        if not self.verification.is_quick:
+            receipts = self._of(version.table, file, kept_receipts)
+            if receipts is None and blocks and not kept_receipts.lacks(blocks):
+                yield from self._without_receipts(reader, version, file)
         yield from reader.findings(version, file, receipts, remedy)
 
     def _of(
-        self, version: Version, file: HeldFile, kept_receipts: KeptReceipts
+        self, table: str, file: HeldFile, kept_receipts: KeptReceipts
     ) -> Sequence[Receipt] | None:
         """What a file must render to; None where that is not known."""
-        if self._is_history(version, file, kept_receipts):
-            return kept_receipts.of(version.table, file.blocks)
-        receipt = self.state.receipts.get(version.table) if self.state else None
-        if self.state is None or receipt is None:
-            return None
-        if self.state.blocks != file.blocks and file.name.csv != receipt.sha256:
-            return None
-        return [receipt.since(file.blocks)]
-
-    def _is_history(self, version: Version, file: HeldFile, kept_receipts: KeptReceipts) -> bool:
-        """Whether a file has history: some tables are current state in early schema versions."""
-        if version.table not in history_tables():
-            return False
-        if self.state is not None:
-            return version.table not in self.state.receipts
-        return kept_receipts.of(version.table, file.blocks) != []
+        if not file.name.csv:
+            return kept_receipts.of(table, file.blocks)
+        receipt = self.state.receipts.get(table) if self.state else None
+        is_known = receipt is not None and file.name.csv == receipt.sha256
+        return [receipt.since(file.blocks)] if receipt and is_known else None
 
     def _without_receipts(
         self, reader: LakeFileReader, version: Version, file: HeldFile
     ) -> Iterator[Finding]:
         """Receipts are committed last, so the newest files may have none yet."""
-        if not (self.verification.is_quick or reader.is_young(version, file)):
+        if not reader.is_young(version, file):
             place = version.lake.place(version.table, file.file.name)
             what = "the receipts do not tell of all of its blocks"
             yield Finding(Problem.BAD_LAKE_FILE, place, what, self._publish())
@@ -287,13 +280,6 @@ class LakeCheck:
             place = receipts.lake.place("")
             yield Finding(Problem.NOT_PUBLISHED, place, what, self._publish())
 
-    def _shares(self, versions: Mapping[str, Version]) -> Shares:
-        return {
-            table: [file.blocks for file in versions[table].ours] if table in versions else ()
-            for table in filter(self._is_in_scope, _OF_SEGMENTS)
-            if table not in self._damaged
-        }
-
     # --- remedies
 
     def _publish(self) -> Remedy:
@@ -303,19 +289,13 @@ class LakeCheck:
         return replace_in_lake(table, blocks) if self.can_publish else LAKE_RESTORE
 
 
-def _check_whole(version: Version) -> None:
-    """Read the log's own files. Raises `IntegrityError` where one is damaged, or hides rows."""
-    if cut := sorted(version.stored.cut):
-        raise IntegrityError(
-            f"it says that rows of {cut[0]} are deleted, by a vector, which Strata never writes"
-        )
-    described: set[str] = set()
-    for text in version.stored.statistics.values():
-        with suppress(ValueError, TypeError, LookupError):  # found where the file is read
-            described.update(json.loads(text)["nullCount"])
-    listed = version.content.statistics_of
-    if not (version.foreign or described & version.content.columns.keys() <= listed):
-        raise IntegrityError(
-            f"its property for statistics lists {', '.join(sorted(listed)) or 'nothing'}, and the "
-            f"files have them of {', '.join(sorted(described))}"
-        )
+def _coverage(version: Version | None) -> Coverage:
+    """The blocks of the files of history of a table."""
+    files = version.ours if version else ()
+    return union(file.blocks for file in files if not file.name.csv)
+
+
+def _lacking_now(lake: Lake, table: str, segments: Sequence[BlockRange]) -> list[BlockRange]:
+    """Those of some segments (ascending) that the newest version of a table lacks."""
+    there = frozenset(inside(segments, _coverage(LakeTable(lake, table).version())))
+    return [segment for segment in segments if segment not in there]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporters.lake.lake_file_check import FileCheck
+from exporters.lake.lake_file_check import file_problems
 from exporters.lake.tables import HeldFile, Version
 from exporters.verifying.listing import StoreListing, listed_object
 from exporters.verifying.local_copy import local_copy
@@ -50,20 +50,23 @@ class LakeFileReader:
         self, version: Version, file: HeldFile, receipts: Sequence[Receipt] | None, remedy: Remedy
     ) -> Iterator[Finding]:
         """Yield what is wrong with a file, unless it was proven by this check's earlier part."""
-        counts, proven = self.verification.counts, self.verification.proven
-        counts.expect(Kind.LAKE_CSVS, len(receipts or ()))
-        place = version.lake.place(version.table, file.file.name)
+        check, csvs = self.verification, len(receipts or ())
+        check.counts.expect(Kind.LAKE_CSVS, csvs)
         info = self._info(version, file)
-        state, recorded = info.version if info else "", _recorded(version, file, receipts)
-        is_whole = not self.verification.is_quick
-        if is_whole and proven.find(place, state, recorded):
-            self._count(file, is_earlier=True)
-            counts.read(Kind.LAKE_CSVS, len(receipts or ()), is_earlier=True)
-            return
-        findings = list(self.read(version, file, receipts, remedy))
+        facts = f"{file.size} {file.file.statistics} {version.content.columns}"
+        facts += receipts_digest(receipts) if receipts is not None else "unknown"
+        recorded = hashlib.sha256(facts.encode()).hexdigest()
+        place = version.lake.place(version.table, file.file.name)
+        proof = Proof(place, info.version if info else "", recorded)
+        is_earlier = not check.is_quick and check.proven.has(proof)
+        findings = [] if is_earlier else [*self.read(version, file, receipts, remedy)]
         yield from findings
-        if is_whole and not findings:
-            proven.keep(Proof(place, state, recorded))
+        if is_earlier:
+            self._count(file, is_earlier=True)
+        elif not (check.is_quick or findings):
+            check.proven.keep(proof)
+        if not findings:
+            check.counts.read(Kind.LAKE_CSVS, csvs, is_earlier=is_earlier)
 
     def read(
         self,
@@ -74,10 +77,9 @@ class LakeFileReader:
         keep: Path | None = None,
     ) -> Iterator[Finding]:
         """Yield what is wrong with a file; one with nothing wrong is copied to `keep`."""
-        lake, name = version.lake, file.file.name
-        place = lake.place(version.table, name)
+        store, key = version.lake.archive.store, version.lake.key(version.table, file.file.name)
+        place = store.describe(key)
         try:
-            store, key = lake.archive.store, lake.key(version.table, name)
             with local_copy(store, key, self.scratch, "file.parquet") as copy:
                 problems = list(self._content(version, file, receipts, copy))
                 if keep is not None and not problems:
@@ -97,29 +99,19 @@ class LakeFileReader:
             yield Finding(problem, place, what, remedy)
 
     def _content(
-        self,
-        version: Version,
-        file: HeldFile,
-        receipts: Sequence[Receipt] | None,
-        copy: Path,
+        self, version: Version, file: HeldFile, receipts: Sequence[Receipt] | None, copy: Path
     ) -> Iterator[tuple[Problem, str]]:
         sha256 = content_sha256(copy)
         if not file.name.is_of(sha256):
             yield Problem.ALTERED, f"it hashes to {sha256}, which is not what its name says"
-            return
-        if self.verification.is_quick:
-            return
-
-        def rendered() -> None:
-            self.verification.counts.read(Kind.LAKE_CSVS)
-
-        digest = self.verification.rendered.get(sha256)
-        is_rendered = receipts is not None and digest == receipts_digest(receipts)
-        check = FileCheck(
-            version, file, copy, self.scratch, receipts, rendered, self.opened, is_rendered
-        )
-        for what in check.problems():
-            yield Problem.BAD_LAKE_FILE, what
+        elif not self.verification.is_quick:
+            # The warehouse has a file of the same bytes, which rendered what they say.
+            rendered = self.verification.rendered.get(sha256)
+            if receipts is not None and rendered == receipts_digest(receipts):
+                receipts = None
+            opened = self.opened
+            for what in file_problems(version, file, copy, self.scratch, receipts, opened):
+                yield Problem.BAD_LAKE_FILE, what
 
     def _count(self, file: HeldFile, *, is_earlier: bool = False) -> None:
         counts = self.verification.counts
@@ -140,15 +132,3 @@ class LakeFileReader:
 
 def _missing(place: str, remedy: Remedy) -> Finding:
     return Finding(Problem.MISSING, place, "its table names it, and it is not there", remedy)
-
-
-def _recorded(version: Version, file: HeldFile, receipts: Sequence[Receipt] | None) -> str:
-    """All that a file is held against."""
-    digest = hashlib.sha256(f"{file.file!r} {version.content.columns!r} ".encode())
-    digest.update(version.stored.statistics.get(file.file.name, "").encode())
-    if receipts is None:
-        digest.update(b"unknown")
-    for receipt in receipts or ():
-        text = f"{receipt.segment!r} {receipt.schema!r} {receipt.rows} {receipt.sha256}"
-        digest.update(text.encode())
-    return digest.hexdigest()

@@ -29,7 +29,7 @@ OK, FINDINGS, CONFLICT, DAMAGED, MACHINE, INTERRUPTED = 0, 1, 4, 5, 7, 130
 _EXTRAS = {
     "s3": ("boto3", "botocore"),
     "serve": ("grpc", "grpc_health", "grpc_reflection", "google", "starlette", "uvicorn"),
-    "pipeline": ("dagster", "deltalake", "duckdb", "orjson", "polars", "pyarrow", "pydantic"),
+    "pipeline": ("dagster", "duckdb", "orjson", "polars", "pyarrow", "pydantic"),
 }
 _EXIT_CODES: dict[type[Exception], int] = {
     ConfigError: 2,

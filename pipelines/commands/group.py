@@ -44,7 +44,7 @@ _LINES = {
     "verify": _Line("Prove hashes, CRCs, rows and index by reading everything."),
     "repair": _Line("Make the warehouse's log and its files agree again."),
     "compact": _Line("Merge small volumes of the warehouse."),
-    "lake": _Line("The published tables as Delta tables, for query engines.", "deltalake"),
+    "lake": _Line("The published tables as Delta tables, for query engines."),
     "completion": _Line("Print what lets a shell complete commands.", ""),
     "serve": _Line("Serve the read API, the archive and downloads.", "uvicorn"),
 }

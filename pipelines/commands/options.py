@@ -71,9 +71,3 @@ def open_site(
         Settings, None, source=source, warehouse=warehouse, archive=archive, **others
     )
     return Site(settings)
-
-
-def check_lake(site: Site) -> None:
-    """Raise `ConfigError` where there should be a lake, and none can lie beside the archive."""
-    if site.settings.lake:
-        site.store.access("x")

@@ -18,7 +18,6 @@ from pipelines.commands.failures import CONFLICT, DAMAGED, OK
 from pipelines.commands.lake_report import lake_facts, show_lake
 from pipelines.commands.options import (
     archive_option,
-    check_lake,
     json_option,
     open_site,
     warehouse_option,
@@ -73,7 +72,6 @@ def command(
     correction = correction_for(reason, tables, blocks)
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
-    check_lake(site)
     chain_id = site.loaded_catalog().chain_id
     finish_interrupted(site)
     remove_published_parts(site)
@@ -146,7 +144,7 @@ def _publish_lake(
     blocks: str | None,
 ) -> LakeReport:
     """The same for the lake: what it lacks, or what it has otherwise."""
-    # deltalake takes its time to import, which whoever has no lake need not pay.
+    # What reads Parquet takes its time to import, which whoever has no lake need not pay.
     from pipelines.site.lake_publishing import publish_missing, replace_in_lake
 
     if correction is None:

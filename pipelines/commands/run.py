@@ -17,7 +17,6 @@ from pipelines.commands.failures import FINDINGS, MACHINE, OK
 from pipelines.commands.lake_report import lake_facts, show_refused
 from pipelines.commands.options import (
     archive_option,
-    check_lake,
     json_option,
     open_site,
     source_option,
@@ -52,7 +51,6 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     """
     screen = Screen(as_json)
     site = open_site(source, warehouse, archive)
-    check_lake(site)
     if site.settings.embedded and not Path(site.settings.source).exists():
         paths = copy_sample(Path(site.settings.source))
         size = size_text(sum(path.stat().st_size for path in paths))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
-from operator import attrgetter
 
 from exporters.archive.lake_place import RECEIPTS
-from exporters.lake.lake_files import Lake, lake_tables
+from exporters.lake.lake_files import Lake
 from exporters.lake.publication.lake_sweep import sweep_lake, tables_there
 from exporters.lake.reports import LakeReport
 from exporters.lake.tables import LakeTable, Version
@@ -26,30 +23,20 @@ def site_lake(site: Site) -> Lake:
 
 
 @at_one_look
-def lacking_segments(site: Site, tables: Sequence[str] = ()) -> list[BlockRange]:
-    """The loaded segments that any of these tables (none: all) lacks, ascending, by the logs alone.
+def lacking_segments(site: Site) -> list[BlockRange]:
+    """The loaded segments of which the lake has no receipts, ascending, by their log alone.
 
-    Those of a volume count where a table has not all of its blocks. Raises `ConflictError`,
-    `IntegrityError` for a table of which that cannot be said.
+    Raises `IntegrityError` where that cannot be said.
     """
-    lake, catalog = site_lake(site), site.loaded_catalog()
-    lacking = (lacks(lake, table, catalog) for table in tables or expected_tables(catalog))
-    # Comparing two ranges calls Python: of 75,000 that takes a quarter of a second.
-    return sorted(frozenset(chain.from_iterable(lacking)), key=attrgetter("first", "last"))
+    return _lacks(LakeTable(site_lake(site), RECEIPTS).expected(), RECEIPTS, site.loaded_catalog())
 
 
-def expected_tables(catalog: Catalog) -> list[str]:
-    """The tables that the lake should have; the receipts are the last."""
-    return [*lake_tables(catalog.history()), RECEIPTS]
-
-
-def lacks(lake: Lake, table: str, catalog: Catalog) -> Sequence[BlockRange]:
-    """The loaded segments that a table lacks, ascending; see `lacking_segments`."""
-    version = LakeTable(lake, table).expected()
+def _lacks(version: Version | None, table: str, catalog: Catalog) -> list[BlockRange]:
+    """The segments of volumes with rows that a table has not."""
     if table == RECEIPTS:
-        return version.lacks(catalog.blocks) if version else catalog.blocks
-    volumes = (volume.blocks for volume in catalog.history() if table in volume.data)
-    lacking = [blocks for blocks in volumes if not (version and version.covers(blocks))]
+        return version.lacks(catalog.blocks) if version else [*catalog.blocks]
+    volumes = [volume.blocks for volume in catalog.history() if table in volume.data]
+    lacking = version.lacks(volumes) if version else volumes
     return [*inside(catalog.blocks, lacking)]
 
 
@@ -93,7 +80,6 @@ def _status(lake: Lake, table: str, catalog: Catalog) -> LakeTableStatus | None:
 
 
 def _version_status(version: Version, catalog: Catalog) -> LakeTableStatus:
-    is_history = version.table in expected_tables(catalog)
     return LakeTableStatus(
         version.table,
         version.content.number,
@@ -101,5 +87,5 @@ def _version_status(version: Version, catalog: Catalog) -> LakeTableStatus:
         sum(lake_file.file.rows for lake_file in version.files),
         sum(lake_file.size for lake_file in version.files),
         tuple(contiguous_runs(lake_file.blocks for lake_file in version.files)),
-        tuple(contiguous_runs(lacks(version.lake, version.table, catalog))) if is_history else (),
+        tuple(contiguous_runs(_lacks(version, version.table, catalog))),
     )

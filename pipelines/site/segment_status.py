@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 
-from exporters.archive.lake_place import RECEIPTS
 from exporters.archive.sound_documents import sound_index
 from exporters.archive.sums import Completeness, completeness
 from pipelines.site.lake_contents import lacking_segments
@@ -141,7 +140,7 @@ def site_status(site: Site, listed_for: float = 0.0) -> SiteStatus:
 
 def _not_in_lake(site: Site) -> tuple[tuple[BlockRange, ...], str]:
     try:
-        return tuple(lacking_segments(site, (RECEIPTS,))), ""
+        return tuple(lacking_segments(site)), ""
     except (ConflictError, IntegrityError) as error:
         return (), str(error)
 

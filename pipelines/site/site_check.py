@@ -189,7 +189,7 @@ def _lake(
     is_wanted = is_own and site.settings.lake
     if not is_wanted and next(iter(archive.store.list(archive.key(f"{LAKE}/"))), None) is None:
         return
-    # deltalake takes its time to import, which whoever has no lake need not pay.
+    # What reads Parquet takes its time to import, which whoever has no lake need not pay.
     from exporters.verifying.verify_lake import LakeCheck, LoadedState
 
     state = None

@@ -12,25 +12,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
 from exporters.lake.lake_files import PARQUET_TYPE, Lake
-from exporters.lake.publication.lake_merge import merge_lake
-from exporters.lake.publication.lake_publication import LakePublisher
 from exporters.lake.publication.lake_sweep import sweep_lake
-from exporters.lake.publication.loaded import rows_over
 from exporters.lake.publication.state_tables import publish_state
 from exporters.lake.tables import LakeTable, Version
 from exporters.publishing.replace import Correction
 from pipelines.settings import Settings
 from pipelines.site.lake_contents import lacking_segments, site_lake
-from pipelines.site.lake_publishing import replace_in_lake
 from pipelines.site.site import Site
+from tests.exporters.lake.lake_kit import history_tables
 from transforms.block_range import BlockRange
 from transforms.errors import BusyError
-from transforms.lake.parquet_rows import lake_rows
 from transforms.lake.state_rows import state_rows
 from transforms.stores.store import LostRaceError
 
@@ -72,13 +67,13 @@ def work(place: Place, seed: int, *, alone: bool) -> None:
                 step(site, dice)
 
 
-def publish_in_turn(place: Place, seed: int, commits: int, tables: Sequence[str]) -> None:
+def publish_in_turn(place: Place, seed: int, commits: int) -> None:
     """Publish so many batches, cut at random, each anywhere in what is loaded."""
     dice = random.Random(seed)
     with prepared(place, seed):
         site = place.site()
         for _ in range(commits):
-            _publish(site, dice, tables)
+            _publish(site, dice)
 
 
 @contextmanager
@@ -91,19 +86,19 @@ def prepared(place: Place, seed: int) -> Iterator[None]:
         failing.pop_all()
 
 
-def publish_some(site: Site, segments: Sequence[BlockRange], tables: Sequence[str] = ()) -> None:
-    """Put segments into the tables; whatever another process damaged may be refused."""
-    with lake_rows(site.warehouse, segments) as rows:
-        LakePublisher(site_lake(site), rows, segments, site.scratch()).publish(tables)
+def publish_some(site: Site, segments: Sequence[BlockRange]) -> None:
+    """Put volumes with these segments there; whatever another process damaged may be refused."""
+    with history_tables(site, segments) as tables:
+        tables.follow()
 
 
-def _publish(site: Site, dice: random.Random, tables: Sequence[str] = ()) -> None:
+def _publish(site: Site, dice: random.Random) -> None:
     loaded = site.loaded_catalog().blocks
-    lacking = lacking_segments(site, tables)
+    lacking = lacking_segments(site)
     if dice.random() < 0.8 and lacking:
         loaded = tuple(lacking)
     start = dice.randrange(len(loaded))
-    publish_some(site, loaded[start : start + dice.randint(1, 5)], tables)
+    publish_some(site, loaded[start : start + dice.randint(1, 5)])
 
 
 def _publish_state(site: Site, dice: random.Random) -> None:
@@ -113,12 +108,9 @@ def _publish_state(site: Site, dice: random.Random) -> None:
 
 
 def _merge(site: Site, dice: random.Random) -> None:
-    lake = site_lake(site)
     if dice.random() < 0.2:
         site.warehouse.compact(most_partial=dice.randint(1, 3))
-    volumes = site.loaded_catalog().history()
-    opened = partial(rows_over, lake, site.warehouse, site.scratch())
-    merge_lake(lake, volumes, opened, site.scratch())
+    publish_some(site, site.loaded_catalog().blocks)
 
 
 def _correct(site: Site, dice: random.Random) -> None:
@@ -130,9 +122,8 @@ def _correct(site: Site, dice: random.Random) -> None:
         return
     file = dice.choice(version.files)
     damage(lake, version, file.file.name)
-    loaded = site.loaded_catalog().blocks
-    inside = [one for one in loaded if one.overlaps(file.blocks)]
-    replace_in_lake(site, inside, (table,), CORRECTION)
+    with history_tables(site) as tables:
+        tables.correct((table,), [file.blocks], CORRECTION)
 
 
 def damage(lake: Lake, version: Version, name: str) -> None:

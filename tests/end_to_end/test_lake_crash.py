@@ -18,14 +18,11 @@ import pytest
 
 from exporters.archive.lake_place import RECEIPTS
 from exporters.lake.lake_files import FileName
-from exporters.lake.proving import prove_held
 from exporters.lake.publication.lake_sweep import sweep_lake, tables_there
-from exporters.lake.publication.loaded import lake_receipts
-from exporters.lake.receipt_file import receipt_rows
 from exporters.lake.tables import LakeTable
 from pipelines.site.lake_contents import lacking_segments, site_lake
-from pipelines.site.lake_publishing import replace_in_lake
 from pipelines.site.site import Site
+from pipelines.site.site_check import verify_lake
 from tests.end_to_end.lake_worker import (
     CORRECTION,
     WITH_ROWS,
@@ -34,12 +31,14 @@ from tests.end_to_end.lake_worker import (
     publish_some,
     work,
 )
+from tests.exporters.lake.lake_kit import history_tables
 from tests.segments_kit import table_rows
 from tests.transforms.warehouse_kit import history_segment, load_folder, state_segment
 from tests.weed_kit import weed_server
 from transforms.block_range import BlockRange
-from transforms.lake.parquet_rows import lake_rows
 from transforms.stores.store import content_sha256
+from transforms.verifying.findings import Problem
+from transforms.verifying.verification import Verification
 
 SEGMENTS, FEW_SEGMENTS = 12, 4
 BLOCKS = 2
@@ -56,8 +55,7 @@ def warehouse(tmp_path: Path, kills: int) -> Path:
     count = SEGMENTS if kills >= ROUND_KILLS else FEW_SEGMENTS
     for number in range(count):
         _segment(tmp_path / "source", number, newest=number == count - 1)
-        if number % 3 == 2 or number == count - 1:  # a volume of three
-            assert load_folder(tmp_path / "warehouse", tmp_path / "source").failures == []
+        assert load_folder(tmp_path / "warehouse", tmp_path / "source").failures == []
     return tmp_path / "warehouse"
 
 
@@ -145,8 +143,8 @@ def _finish(place: Place, dice: random.Random) -> Counter[str]:
     """Put right what is damaged, publish what lacks, sweep; then all is there, once, and exact."""
     site = place.site()
     lake, loaded = site_lake(site), site.loaded_catalog().blocks
-    report = replace_in_lake(site, loaded, WITH_ROWS, CORRECTION)
-    assert report.refused == ()
+    with history_tables(site) as tables:
+        assert tables.correct(WITH_ROWS, loaded, CORRECTION).refused == ()
     while lacking := lacking_segments(site):
         publish_some(site, lacking[: dice.randint(1, 20)])
     swept = sweep_lake(lake, kept_hours=0).removed
@@ -159,17 +157,17 @@ def _finish(place: Place, dice: random.Random) -> Counter[str]:
 
 def _assert_exact(site: Site, loaded: tuple[BlockRange, ...]) -> None:
     """Every table renders every segment to what its receipt says, and has no other row."""
-    lake, hull = site_lake(site), BlockRange(loaded[0].first, loaded[-1].last)
-    with lake_rows(site.warehouse, loaded) as rows:
-        for table in rows.tables:
-            version, segments = LakeTable(lake, table).version(), rows.segments(table)
-            assert version is not None
-            assert version.lacks(segments) == []
-            prove_held(version, rows, segments, site.scratch())
-            row_count = sum(file.file.rows for file in version.files)
-            assert row_count == sum(receipt.rows for receipt in rows.of(table, hull))
-        logged = receipt_rows(lake_receipts(lake, hull, site.scratch()))
-        assert logged == receipt_rows(rows.receipts)
+    assert lacking_segments(site) == []
+    wrong = verify_lake(site, Verification())
+    assert [str(one) for one in wrong if one.problem is not Problem.NOT_PUBLISHED] == []
+    hull = BlockRange(loaded[0].first, loaded[-1].last)
+    with history_tables(site) as tables:
+        receipts = tables.loaded.receipts(hull)
+    for table in WITH_ROWS:
+        version = LakeTable(site_lake(site), table).version()
+        assert version is not None
+        rows = sum(receipt.rows for receipt in receipts if receipt.table == table)
+        assert sum(file.file.rows for file in version.files) == rows
 
 
 def _assert_tidy(site: Site) -> None:
@@ -180,7 +178,7 @@ def _assert_tidy(site: Site) -> None:
         f"{table}/{file.file.name}": file.file.rows
         for table in tables_there(lake)
         if (version := LakeTable(lake, table).version())
-        for file in version.parsed
+        for file in version.files
     }
     keys = {info.key.removeprefix(lake.folder) for info in store.list(lake.folder)}
     assert {key for key in keys if "/_delta_log/" not in key} == set(named)
@@ -235,7 +233,7 @@ def test_of_writers_with_batches_that_overlap_every_segment_is_there_once(
     processes = [
         _SPAWN.Process(
             target=publish_in_turn,
-            args=(place, dice.getrandbits(32), commits, WITH_ROWS),
+            args=(place, dice.getrandbits(32), commits),
             daemon=True,
         )
         for _ in range(WRITERS)

@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from exporters.archive.archive import Archive
 from exporters.archive.lake_place import RECEIPTS
 from exporters.lake.lake_files import Lake
-from exporters.lake.log.table_version import KEPT_HOURS, AddedFile
+from exporters.lake.log.table_version import KEPT_HOURS, ActiveFile
 from exporters.lake.tables import LakeTable
 from pipelines.settings import Settings
 from pipelines.site.lake_contents import lacking_segments, site_lake
@@ -34,7 +34,7 @@ SEGMENTS_OF_A_FILE, BLOCKS = 100, 300
 COMMITS_OF_A_CHECKPOINT = 10
 
 
-def _file(number: int) -> AddedFile:
+def _file(number: int) -> ActiveFile:
     """A file that is only named, of a hundred segments far beyond those that are loaded."""
     first = number * SEGMENTS_OF_A_FILE * BLOCKS + 1
     blocks = BlockRange(first, first + SEGMENTS_OF_A_FILE * BLOCKS - 1)
@@ -44,7 +44,7 @@ def _file(number: int) -> AddedFile:
         "maxValues": {"_segment": blocks.last - BLOCKS + 1, "id": "f" * 64},
         "nullCount": {"_segment": 0, "id": 0},
     }
-    return AddedFile(f"{blocks}.{number:016x}.parquet", 2**28, json.dumps(statistics))
+    return ActiveFile(f"{blocks}.{number:016x}.parquet", 2**28, json.dumps(statistics))
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,7 @@ def test_a_commit_asks_the_store_no_more_after_thirty_than_after_ten(
 def test_what_750_files_lack_of_75_000_segments_is_known_by_their_names(tmp_path: Path) -> None:
     lake = Lake(Archive(FolderStore(tmp_path), "net-1"))
     log = lake.log("orders")
-    made = log.create(OWN_COLUMNS)
+    made = log.commit(None, [], columns=OWN_COLUMNS)
     log.commit(made, [_file(number) for number in range(MANY) if number != 500])
     version = LakeTable(lake, "orders").version()
     assert version is not None

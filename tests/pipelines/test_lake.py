@@ -155,15 +155,3 @@ def test_a_lake_lies_in_any_folder(ran: Run, tmp_path: Path, name: str) -> None:
     _check(chain, ran.segments)
     held = DeltaTable(str(chain / "lake" / "blocks"))
     assert held.to_pyarrow_dataset().count_rows() == 20
-
-
-def test_a_folder_in_which_deltalake_opens_nothing_is_refused_before_anything_is_written(
-    ran: Run, tmp_path: Path
-) -> None:
-    settings = replace(ran.settings, archive=str(tmp_path / "a%20b"))
-
-    answer = strata(settings, "lake", "publish")
-
-    assert answer.returncode == 2
-    assert "has '%20' in it and deltalake opens no tables there" in answer.stderr
-    assert not list(tmp_path.iterdir())

@@ -1,17 +1,17 @@
 """The rows of a table over a run of segments as one Parquet file of the lake, proven.
 
-It is the warehouse's data file of the run, which was proven when it was loaded. Of a part of such a
-run DuckDB writes a file, in the order of segments and rows, and before anybody sees that one it is
-read again: the CSV of every segment is rendered from it alone and held against its receipt (spec
-2.8), and its types against those of the columns.
+It is the warehouse's data file of the run, which was proven when it was loaded. Of a table of
+current state DuckDB writes a file, and before anybody sees that one it is read again: the CSV is
+rendered from it alone and held against its receipt (spec 2.8), and its types against those of the
+columns.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
@@ -39,7 +39,7 @@ from transforms.tables.registry import Column, TableSchema, fold_case
 from transforms.warehouse.load.rendering import table_digests
 from transforms.warehouse.manifests.data_files import rows_sql, write_sql
 from transforms.warehouse.manifests.receipts import Receipt
-from transforms.warehouse.manifests.shapes import Shape, shapes_of
+from transforms.warehouse.manifests.shapes import Shape
 
 RowsQuery = Callable[[Sequence[Column]], str]
 """SQL for the rows of a file with these columns of CSVs."""
@@ -58,31 +58,21 @@ class WrittenFile:
 
 
 def write_file(
-    con: Connection,
-    proof: Connection,
-    rows: RowsQuery,
-    table: str,
-    receipts: Sequence[Receipt],
-    scratch: Path,
-    spelling: Mapping[str, str],
+    con: Connection, proof: Connection, rows: RowsQuery, receipt: Receipt, scratch: Path
 ) -> WrittenFile:
-    """Write a table over the segments of its receipts, which follow each other, and prove it.
+    """Write a table as of the segment of its receipt, and prove it.
 
     `con` runs the query of the rows, `proof` reads what was written: to open one takes longer than
-    a small table. `spelling` is how names of columns are written, by their lower case, where others
-    were written so before: readers of Parquet do not fold case. The same rows give the same bytes.
-    Raises `IntegrityError` where the file does not render to what the receipts say.
+    a small table. The same rows give the same bytes. Raises `IntegrityError` where the file does
+    not render to what the receipt says.
     """
-    columns = [
-        replace(column, name=spelling.get(fold_case(column.name), column.name))
-        for column in shapes_of(receipts)[table].column_list()
-    ]
+    table, columns = receipt.table, receipt.schema.columns
     path = scratch / f"{table}.parquet"
     with naming_large(f"table {table} as Parquet", scratch):
-        row_bytes = sum(r.bytes for r in receipts) // max(sum(r.rows for r in receipts), 1)
+        row_bytes = receipt.bytes // max(receipt.rows, 1)
         con.execute(write_sql(rows(columns), path, row_bytes, is_unique=False))
-    with opened_file(path, scratch, receipts, proof) as file:
-        for receipt, digest in file.digests():
+    with opened_file(path, scratch, [receipt], proof) as file:
+        for _, digest in file.digests():
             if digest != receipt.sha256:
                 raise IntegrityError(
                     f"table {table} of segment {receipt.blocks}, written as Parquet, renders to "
@@ -90,39 +80,31 @@ def write_file(
                     "the lake; report it, with the segment"
                 )
         file.check_rows()
-        table_columns = file_columns(table, columns)
-        file.check_types(table_columns)
-        return WrittenFile(path, table_columns, file.statistics(table_columns))
+        return _described(file, table, columns)
 
 
 def linked_file(
-    con: Connection,
-    data: Path,
-    table: str,
-    shape: Shape,
-    scratch: Path,
-    spelling: Mapping[str, str],
-) -> WrittenFile | None:
+    con: Connection, data: Path, table: str, shape: Shape, scratch: Path
+) -> WrittenFile:
     """A data file of the warehouse as a file of the lake: the same bytes, proven when loaded.
 
-    On one file system they are one file. None where the lake's table writes the name of a column
-    otherwise, or segments do; see `write_file`.
+    On one file system they are one file. Raises `IntegrityError` where a column was retyped, or is
+    spelled otherwise, within the file's segments.
     """
-    columns = shape.column_list()
-    if any(spelling.get(fold_case(c.name), c.name) != c.name for c in columns):
-        return None
     path = scratch / f"{table}.parquet"
     try:
         path.hardlink_to(data)
     except OSError:
         shutil.copyfile(data, path)
     with opened_file(path, scratch, (), con) as file:
-        table_columns = file_columns(table, columns)
-        if {*file.names()} != {column.name for column in (*table_columns, *OWN_COLUMNS)}:
-            path.unlink()
-            return None
-        file.check_types(table_columns)
-        return WrittenFile(path, table_columns, file.statistics(table_columns))
+        return _described(file, table, shape.column_list())
+
+
+def _described(file: LakeFile, table: str, columns: Sequence[Column]) -> WrittenFile:
+    """A file with the columns of these of CSVs. Raises `IntegrityError` where it has others."""
+    table_columns = file_columns(table, columns)
+    file.check_types(table_columns)
+    return WrittenFile(file.path, table_columns, file.statistics(table_columns))
 
 
 def part_sql(
@@ -174,7 +156,7 @@ class LakeFile:
         self, con: Connection, path: Path, scratch: Path, receipts: Sequence[Receipt]
     ) -> None:
         self._con = con
-        self._path = path
+        self.path = path
         self._source = f"read_parquet({quote_files([path])}, hive_partitioning = false)"
         self._scratch = scratch
         self._receipts = sorted(receipts, key=lambda receipt: receipt.blocks)
@@ -188,13 +170,13 @@ class LakeFile:
             yield from table_digests(self._con, self._rows, self._receipts, self._scratch)
 
     def _rows(self, schema: TableSchema) -> str:
-        return rows_sql(schema.table, schema.columns, [self._path])
+        return rows_sql(schema.table, schema.columns, [self.path])
 
     def check_rows(self) -> None:
         """Raise `IntegrityError` where there are rows that no receipt is about."""
         rows, there = sum(receipt.rows for receipt in self._receipts), self.count()
         if there != rows:
-            raise IntegrityError(f"{self._path.name} has {there} rows, its segments have {rows}")
+            raise IntegrityError(f"{self.path.name} has {there} rows, its segments have {rows}")
 
     def count(self) -> int:
         """How many rows it has."""
@@ -206,17 +188,19 @@ class LakeFile:
         relation = self._con.sql(f"select * from {self._source}")  # noqa: S608 - quoted
         old_types = dict(zip(relation.columns, map(str, relation.types), strict=True))
         new_types = {column.name: duck_type(column.type) for column in columns} | OWN_TYPES
-        for name in sorted(old_types.keys() & new_types.keys()):
-            if old_types[name] != new_types[name]:
+        newest = {fold_case(name): (name, kind) for name, kind in new_types.items()}
+        for name, kind in sorted(old_types.items()):
+            other, other_kind = newest.get(fold_case(name), (name, kind))
+            if (name, kind) != (other, other_kind):
                 raise IntegrityError(
-                    f"{self._path.name} of the lake: column {name} is {old_types[name]} there, and "
-                    f"{new_types[name]} in its newest segment: where a column was retyped, readers "
+                    f"{self.path.name} of the lake: column {name} is {kind} there, and {other} is "
+                    f"{other_kind} in its newest segment: where a column was changed, readers "
                     "would see other values, so nothing is added to this table; publish without "
                     "the lake (STRATA_LAKE=0)"
                 )
         if old_types != new_types:
-            other = sorted(set(old_types.items()) ^ set(new_types.items()))
-            raise IntegrityError(f"{self._path.name} has other columns than its table: {other}")
+            others = sorted(set(old_types.items()) ^ set(new_types.items()))
+            raise IntegrityError(f"{self.path.name} has other columns than its table: {others}")
 
     def names(self) -> list[str]:
         """The columns that it has, our own among them."""

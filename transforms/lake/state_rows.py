@@ -32,13 +32,11 @@ class StateRows:
     _proof: Connection
     _writing: Lock = field(default_factory=Lock)
 
-    def write(self, table: str, scratch: Path, spelling: Mapping[str, str]) -> WrittenFile:
+    def write(self, table: str, scratch: Path) -> WrittenFile:
         """Write a table whole; see `write_file`."""
         with self._writing:
-            receipts = [self.receipts[table]]
             query = partial(file_rows, table, rows=f"main.{quote_name(table)}")
-            con, proof = self._con, self._proof
-            return write_file(con, proof, query, table, receipts, scratch, spelling)
+            return write_file(self._con, self._proof, query, self.receipts[table], scratch)
 
 
 def loaded_state(backing: Backing) -> tuple[BlockRange, Mapping[str, Receipt]] | None:

@@ -42,9 +42,7 @@ from transforms.stores.store import (
     SCRATCH,
     LostRaceError,
     PutResult,
-    StoreAccess,
     Versioned,
-    checked_address,
     checked_key,
     conflict,
     content_chunks,
@@ -125,10 +123,6 @@ class FolderStore:
     def now(self) -> float:
         """The time of the folder's file system."""
         return file_clock(self._scratch if self._scratch.is_dir() else self._root)
-
-    def access(self, key: str) -> StoreAccess:
-        """How another library reaches what lies below `key/`: by its absolute path."""
-        return StoreAccess(checked_address(str(self._path(key).absolute())), {})
 
     def put_if_absent(
         self,

@@ -23,7 +23,7 @@ from transforms.files import new_file
 from transforms.objects import ObjectInfo
 from transforms.stores.http_client import LATER, HttpOptions, headers_of, open_pool
 from transforms.stores.http_errors import plain_errors
-from transforms.stores.store import PutResult, StoreAccess, Versioned, checked_key
+from transforms.stores.store import PutResult, Versioned, checked_key
 from transforms.stores.streaming import Body
 
 _PIECE_BYTES = 256 * 1024
@@ -131,10 +131,6 @@ class HttpStore:
         self._pool.clear()
 
     def delete(self, key: str) -> None:
-        """Raises `ConfigError`."""
-        self._refuse(key)
-
-    def access(self, key: str) -> StoreAccess:
         """Raises `ConfigError`."""
         self._refuse(key)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from transforms.objects import ObjectInfo
-from transforms.stores.store import PutResult, Store, StoreAccess, Versioned
+from transforms.stores.store import PutResult, Store, Versioned
 
 
 class ReadOnlyStore:
@@ -48,10 +48,6 @@ class ReadOnlyStore:
     def now(self) -> float:
         """As stored."""
         return self.store.now()
-
-    def access(self, key: str) -> StoreAccess:
-        """As stored."""
-        return self.store.access(key)
 
     def path(self, key: str) -> Path | None:
         """As stored."""

@@ -14,7 +14,6 @@ from http import HTTPStatus
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from boto3.session import Session
 from botocore.config import Config
@@ -37,9 +36,7 @@ from transforms.stores.store import (
     LostRaceError,
     PutResult,
     S3Options,
-    StoreAccess,
     Versioned,
-    checked_address,
     checked_key,
     conflict,
     content_sha256,
@@ -168,38 +165,6 @@ class S3Store:
         """Remove the object; an absent one is no error."""
         with self._plain_errors(key):
             self._client.delete_object(Bucket=self._bucket, Key=self._key(key))
-
-    def access(self, key: str) -> StoreAccess:
-        """How another library reaches what lies below `key/`: by what boto3 found, and as of now.
-
-        Others look for credentials and endpoints in fewer places, and in the environment for what
-        they are not told. Raises `ConfigError` for a key that they understand otherwise, and
-        `ConnectionError` while the service is silent.
-        """
-        with self._plain_errors(key):
-            self._silence.check()
-            credentials = self._session.get_credentials()
-            frozen_credentials = credentials.get_frozen_credentials() if credentials else None
-        endpoint = self._client.meta.endpoint_url
-        options = {
-            "aws_endpoint": endpoint,
-            "aws_endpoint_url": endpoint,
-            "aws_endpoint_url_s3": endpoint,
-            "aws_region": self._client.meta.region_name,
-            "aws_allow_http": str(endpoint.startswith("http://")).lower(),
-            "aws_virtual_hosted_style_request": "false",
-            "aws_conditional_put": "etag",
-            "aws_skip_signature": str(frozen_credentials is None).lower(),
-            "timeout": f"{_READ_SECONDS * 500} ms",  # of a silent service twice
-            "max_retries": str(2 * self._options.attempts),  # shorter pauses than boto3's
-            "retry_timeout": f"{_READ_SECONDS} s",
-        }
-        if frozen_credentials is not None:
-            options["aws_access_key_id"] = frozen_credentials.access_key or ""
-            options["aws_secret_access_key"] = frozen_credentials.secret_key or ""
-            options["aws_session_token"] = frozen_credentials.token or ""
-        path = quote(checked_address(self._key(key)))
-        return StoreAccess(f"s3://{self._bucket}/{path}", options)
 
     def facts(self) -> StoreFacts:
         """What the service honours, tried unless this machine did so less than a day ago.

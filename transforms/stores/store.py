@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
@@ -34,8 +34,6 @@ _Answer = TypeVar("_Answer")
 # One expression: an export checks 10,000 keys before its first byte.
 _PART = r"(?!\.\.?(?:/|\Z))[^/\\\x00-\x1f]+"
 _KEY = re.compile(rf"(?!{re.escape(SCRATCH)}(?:/|\Z)){_PART}(?:/{_PART})*")
-# What libraries that take a path for an address understand otherwise.
-_NO_ADDRESS = re.compile(r"%[0-9A-Fa-f]{2}|[\\\x00-\x1f\x7f]")
 
 
 class LostRaceError(BusyError):
@@ -77,18 +75,6 @@ class S3Options:
     facts: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StoreAccess:
-    """How a library that is not ours reaches a folder of a store, as of now.
-
-    `uri` is a path or an `s3://` address; `options` are those of Apache's object_store, credentials
-    among them, which may expire: ask again before each use.
-    """
-
-    uri: str
-    options: Mapping[str, str]
-
-
 class Store(ObjectReader, Protocol):
     """Read access, the two writes that cannot lose anybody's data, and removal.
 
@@ -113,10 +99,6 @@ class Store(ObjectReader, Protocol):
 
     def delete(self, key: str) -> None:
         """Remove an object; an absent one is no error."""
-        ...
-
-    def access(self, key: str) -> StoreAccess:
-        """How another library reaches what lies below `key/`."""
         ...
 
     def put_if_absent(
@@ -163,19 +145,6 @@ def checked_key(key: str) -> str:
     if not _KEY.fullmatch(key):
         raise ConfigError(f"{key!r} is not a plain key: names joined by single slashes")
     return key
-
-
-def checked_address(path: str) -> str:
-    """Return `path` if other libraries find the same there. Raises `ConfigError`.
-
-    They take escapes of addresses for what they stand for, and a backslash for a slash.
-    """
-    if match := _NO_ADDRESS.search(path):
-        raise ConfigError(
-            f"{path!r} has {match[0]!r} in it and deltalake opens no tables there: name another "
-            "place, or leave the lake out (STRATA_LAKE=0)"
-        )
-    return path
 
 
 def content_chunks(content: Path | bytes) -> Iterator[bytes]:

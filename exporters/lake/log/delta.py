@@ -1,9 +1,8 @@
 """A table's Delta log: which files the table is made of.
 
-deltalake makes and reads tables (`delta_table`). A commit is one file, which is created for the
-very version that it follows, so that of two publishers one is refused, reads again and plans again:
-nothing is in a table twice, whatever each had planned. It carries a number of the transaction
-`strata`.
+A commit is one file, which is created for the very version that it follows, so that of two
+publishers one is refused, reads again and plans again: nothing is in a table twice, whatever each
+had planned. The first one makes the table, and any may add columns.
 """
 
 from __future__ import annotations
@@ -11,31 +10,65 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 from uuid import uuid4
 from zlib import crc32
 
 from exporters.archive.lake_place import LOG
-from exporters.lake.log.stored_log import StoredLog, read_stored
+from exporters.lake.log.log_files import (
+    HINT,
+    PROTOCOL,
+    checkpoint_bytes,
+    checkpoint_name,
+    commit_bytes,
+    commit_name,
+    listed_files,
+    outdated,
+    parsed_files,
+)
 from exporters.lake.log.table_version import (
-    VERSIONS_PER_CHECKPOINT,
+    KEPT_HOURS,
+    SKIPPING,
+    TOLD_SECONDS,
+    Action,
     ActiveFile,
-    AddedFile,
     TableVersion,
 )
-from exporters.lake.log.version_cache import VersionCache
-from transforms.errors import ConfigError, IntegrityError
+from exporters.lake.log.version_cache import CachedVersion, VersionCache
+from transforms.errors import IntegrityError
 from transforms.lake.statistics import fitted
 from transforms.objects import ObjectInfo
 from transforms.stores.store import LostRaceError, Store
-from transforms.tables.file_columns import FileColumn
+from transforms.tables.file_columns import COLUMN_LIST, TEXTS, FileColumn
 
-if TYPE_CHECKING:
-    from exporters.lake.log.delta_table import StoredTable
-
-_APP = "strata"
+# A bucket is asked for each commit after the last checkpoint, whenever a table is opened.
+_COMMITS = 10
+_CONFIGURATION = {
+    # Others forget by their clock when files were removed, which may be days ahead.
+    "delta.deletedFileRetentionDuration": f"interval {2 * KEPT_HOURS} hours",
+    "delta.logRetentionDuration": f"interval {KEPT_HOURS} hours",
+    "delta.checkpointInterval": str(_COMMITS),
+}
+_NESTED = {
+    TEXTS: {
+        "type": "map",
+        "keyType": "string",
+        "valueType": "string",
+        "valueContainsNull": True,
+    },
+    COLUMN_LIST: {
+        "type": "array",
+        "elementType": {
+            "type": "struct",
+            "fields": [
+                {"name": name, "type": "string", "nullable": True, "metadata": {}}
+                for name in ("name", "type")
+            ],
+        },
+        "containsNull": True,
+    },
+}
 _log = logging.getLogger(__name__)
 
 
@@ -58,7 +91,19 @@ class DeltaLog:
 
         Raises `IntegrityError` where the log is damaged.
         """
-        return self._stored_table.newest()
+        try:
+            return self._read()
+        except IntegrityError:  # a file that another writer tidied away after it was listed
+            return self._read()
+
+    def _read(self) -> TableVersion | None:
+        try:
+            return parsed_files(listed_files(self._store, self._log))
+        except IntegrityError as error:
+            raise IntegrityError(
+                f"the log of {self.place} is damaged: put its folder {LOG} back from a backup, or "
+                f"remove the table's folder, and strata lake publish makes it anew; {error}"
+            ) from error
 
     def expected(self) -> TableVersion | None:
         """The version upon which a commit of this machine is tried first, at one request.
@@ -67,7 +112,11 @@ class DeltaLog:
         another writer is met this object asks no more.
         """
         if self._expected is None:
-            self._expected = self._known() or self._read()
+            self._expected = self._known()
+        if self._expected is None:
+            self._expected = self.newest()
+            if self._cache and self._expected and (state := self._state(self._expected.number)):
+                self._cache.write(self._table, self._expected, state)
         return self._expected
 
     def recent(self) -> TableVersion | None:
@@ -75,7 +124,7 @@ class DeltaLog:
 
         Nothing is asked. Commits of others may have followed.
         """
-        entry = self._cache.read(self._table) if self._cache else None
+        entry = self._cached()
         return entry.version if entry is not None and entry.is_recent else None
 
     def listed(self, infos: Iterable[ObjectInfo]) -> TableVersion | None:
@@ -84,15 +133,18 @@ class DeltaLog:
         It is read only if the log does not end as this machine left it.
         """
         commits = {info.key: info.version for info in infos if info.key.endswith(".json")}
-        entry = self._cache.read(self._table) if self._cache else None
+        entry = self._cached()
         if entry is not None and commits:
             key = self._commit_key(entry.version.number)
             if max(commits) == key and commits[key] == entry.state:
                 return entry.version
         return self.newest()
 
+    def _cached(self) -> CachedVersion | None:
+        return self._cache.read(self._table) if self._cache else None
+
     def _known(self) -> TableVersion | None:
-        entry = self._cache.read(self._table) if self._cache else None
+        entry = self._cached()
         if self._cache is None or entry is None:
             return None
         if self._state(entry.version.number) != entry.state:
@@ -100,12 +152,6 @@ class DeltaLog:
         if not entry.is_recent:
             self._cache.write(self._table, entry.version, entry.state, entry.time)
         return entry.version
-
-    def _read(self) -> TableVersion | None:
-        version = self.newest()
-        if self._cache and version is not None and (state := self._state(version.number)):
-            self._cache.write(self._table, version, state)
-        return version
 
     def _forget(self) -> None:
         """Read the log before the next commit: another version follows than was expected."""
@@ -119,69 +165,89 @@ class DeltaLog:
         return info.version if info else ""
 
     def _commit_key(self, version: int) -> str:
-        return f"{self._log}/{version:020}.json"
-
-    @cached_property
-    def _stored_table(self) -> StoredTable:
-        # Who knows the newest version need not import deltalake.
-        from exporters.lake.log.delta_table import StoredTable
-
-        return StoredTable(self._store, self._key, self._table)
-
-    def create(self, columns: Iterable[FileColumn]) -> TableVersion:
-        """Make the table if it is not there, and read it."""
-        return self._stored_table.create(columns)
-
-    def add_columns(self, base: TableVersion, columns: Sequence[FileColumn]) -> TableVersion:
-        """Add columns that the table lacks; see `StoredTable.add_columns`."""
-        self._forget()
-        return self._stored_table.add_columns(base, columns)
+        return f"{self._log}/{commit_name(version)}"
 
     def commit(
         self,
-        base: TableVersion,
-        added: Sequence[AddedFile],
+        base: TableVersion | None,
+        added: Sequence[ActiveFile],
         removed: Sequence[ActiveFile] = (),
+        columns: Sequence[FileColumn] = (),
         *,
         changes_data: bool = True,
     ) -> TableVersion:
-        """Name files and name others no longer, in one version after that of `base`: the result.
+        """Name files and name others no longer, in one version after `base`: the result.
 
-        `changes_data` is False where the rows stay what they were. Raises `LostRaceError` where
-        somebody else committed since `base` was read.
+        Without `base` that makes the table. `columns` are new ones, NULL in the files that are
+        there. `changes_data` is False where the rows stay what they were. Raises `LostRaceError`
+        where somebody else committed since `base` was read.
         """
+        base = base or TableVersion()
         # The store's clock says later how long ago a file was removed.
         now = int((self._store.now() if removed else time.time()) * 1000)
-        actions = _actions(base, added, removed, now, changes_data=changes_data)
-        data = "".join(f"{json.dumps(action, separators=(',', ':'))}\n" for action in actions)
-        key = self._commit_key(base.number + 1)
+        actions = [*self._actions(base, added, removed, columns, now, changes_data=changes_data)]
+        data = commit_bytes("WRITE" if changes_data else "OPTIMIZE", now, actions)
+        following = base.following(base.number + 1, actions)
+        key = self._commit_key(following.number)
         try:
-            state = self._store.put_if_match(key, data.encode(), None, "application/json")
+            state = self._store.put_if_match(key, data, None, "application/json")
         except LostRaceError as error:
             self._forget()
             raise LostRaceError(f"{self.place} was changed by another writer: {error}") from error
-        self._expected = following = base.following(added, removed)
+        # Not all tables at once: a run should cost what the one before did.
+        if following.number and (following.number + crc32(self._table.encode())) % _COMMITS == 0:
+            following = self._sum_up(following)
+        self._expected = following
         if self._cache is not None:
             self._cache.write(self._table, following, state)
-        # Not all tables at once: a run should cost what the one before did.
-        if (following.number + crc32(self._table.encode())) % VERSIONS_PER_CHECKPOINT == 0:
-            self._checkpoint(following.number)
         return following
 
-    def _checkpoint(self, version: int) -> None:
-        """Sum the log up, and forget what is older than a week; without it all is right as well."""
-        try:
-            self._stored_table.sum_up(version)
-        except (ConfigError, IntegrityError, OSError) as error:
-            _log.warning("the log of %s was not summed up: %s", self.place, error)
+    def _actions(
+        self,
+        base: TableVersion,
+        added: Sequence[ActiveFile],
+        removed: Sequence[ActiveFile],
+        columns: Sequence[FileColumn],
+        now: int,
+        *,
+        changes_data: bool,
+    ) -> Iterator[Action]:
+        """The actions of a commit upon a version, as Delta's protocol has them; `now` is in ms."""
+        metadata = base.metadata
+        if base.number < 0:
+            yield {"protocol": PROTOCOL}
+            metadata = _new_metadata(self._table, now)
+        if columns or base.number < 0:
+            metadata = _with_columns(metadata, base, columns)
+            yield {"metaData": metadata}
+        described = TableVersion(metadata=metadata).statistics_of
+        for old in removed:
+            yield {"remove": old.removed(now, changes_data=changes_data)}
+        for new in added:
+            action = new.added(now, changes_data=changes_data)
+            yield {"add": {**action, "stats": fitted(new.statistics, sorted(described))}}
 
-    def stored(self, version: TableVersion) -> StoredLog:
-        """What the log's own files say up to a version, read without deltalake.
+    def _sum_up(self, version: TableVersion) -> TableVersion:
+        """Write a checkpoint of a version, and forget what is older than a week; what is left.
 
-        That shows only the statistics of columns it is told of; other readers use whatever is
-        there. Raises `IntegrityError` where a file of the log is damaged or lacks.
+        Without it all is right as well.
         """
-        return read_stored(self._store, self._log, version.number)
+        now, folder = self._store.now(), self._log
+        version = version.since(now - TOLD_SECONDS)
+        data, hint = checkpoint_bytes(version)
+        kinds = {"parquet": "application/vnd.apache.parquet", "": "application/json"}
+        try:
+            infos = {i.key.rpartition("/")[2]: i for i in self._store.list(f"{folder}/")}
+            for name, content in ((checkpoint_name(version.number), data), (HINT, hint)):
+                before = infos[name].version if name in infos else None
+                kind = kinds[name.partition(".checkpoint.")[2]]
+                self._store.put_if_match(f"{folder}/{name}", content, before, kind)
+            times = {name: info.modified for name, info in infos.items()}
+            for name in outdated(times, now - KEPT_HOURS * 3600):
+                self._store.delete(f"{folder}/{name}")
+        except (LostRaceError, OSError) as error:
+            _log.info("the log of %s was not summed up: %s", self.place, error)
+        return version
 
     @property
     def place(self) -> str:
@@ -189,39 +255,35 @@ class DeltaLog:
         return self._store.describe(self._key)
 
 
-def _actions(
-    base: TableVersion,
-    added: Sequence[AddedFile],
-    removed: Sequence[ActiveFile],
-    now: int,
-    *,
-    changes_data: bool,
-) -> Iterator[Mapping[str, Any]]:
-    """The actions of a commit upon a version, as Delta's protocol has them; `now` is in ms."""
-    operation = "WRITE" if changes_data else "OPTIMIZE"
-    # No two commits have the same bytes: who finds another one there must not take it for its own.
-    yield {"commitInfo": {"timestamp": now, "operation": operation, "txnId": uuid4().hex}}
-    yield {"txn": {"appId": _APP, "version": base.number + 1, "lastUpdated": now}}
-    for file in removed:
-        yield {
-            "remove": {
-                "path": file.name,
-                "deletionTimestamp": now,
-                "dataChange": changes_data,
-                "extendedFileMetadata": True,
-                "partitionValues": {},
-                "size": file.bytes,
-            }
-        }
-    described = sorted(base.statistics_of)
-    for new in added:
-        yield {
-            "add": {
-                "path": new.name,
-                "partitionValues": {},
-                "size": new.bytes,
-                "modificationTime": now,
-                "dataChange": changes_data,
-                "stats": fitted(new.statistics, described),
-            }
-        }
+def _new_metadata(table: str, now: int) -> Action:
+    return {
+        "id": str(uuid4()),
+        "name": table,
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps({"type": "struct", "fields": []}),
+        "partitionColumns": [],
+        "configuration": _CONFIGURATION,
+        "createdTime": now,
+    }
+
+
+def _with_columns(metadata: Action, base: TableVersion, columns: Sequence[FileColumn]) -> Action:
+    """Metadata with more columns.
+
+    They have statistics only where the files before have no rows: of others nothing is said of the
+    new columns, and deltalake's data sets for pyarrow then skip them whatever is asked.
+    """
+    described = base.statistics_of
+    if not any(file.rows for file in base.files):
+        described |= {column.name for column in columns if column.has_statistics}
+    fields: list[Any] = [*base.fields, *map(_field, columns)]
+    return {
+        **metadata,
+        "schemaString": json.dumps({"type": "struct", "fields": fields}),
+        "configuration": {**metadata["configuration"], SKIPPING: ",".join(sorted(described))},
+    }
+
+
+def _field(column: FileColumn) -> Action:
+    kind = _NESTED.get(column.type) or column.type
+    return {"name": column.name, "type": kind, "nullable": True, "metadata": {}}

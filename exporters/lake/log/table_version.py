@@ -1,64 +1,140 @@
-"""What one version of a Delta table is made of, whoever says it: its log, or who committed it."""
+"""What one version of a Delta table is made of: the actions of its log that still count."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+from urllib.parse import unquote
 
 KEPT_HOURS = 168
 """How long a file that a table no longer names stays, for readers of older versions."""
 
-# A bucket is asked for each commit after the last checkpoint, whenever a table is opened.
-VERSIONS_PER_CHECKPOINT = 10
-"""How many versions of a table there are from one checkpoint to the next."""
+TOLD_SECONDS = 2 * KEPT_HOURS * 3600
+"""How long the log says when files were removed."""
+
+SKIPPING = "delta.dataSkippingStatsColumns"
+"""The property of a table that lists the columns with statistics."""
+
+_COLUMNS = "strata.columns"
+
+Action = Mapping[str, Any]
+"""An action as Delta's protocol has it, or what is said of one thing in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActiveFile:
-    """A file that a table is made of: its name, bytes and rows.
+    """A file that a table is made of: its name, its bytes, the JSON that the log has of it.
 
-    `columns` are the names of its columns where this process wrote it: no log says them.
+    `columns` are the names of its columns; none of a file that Strata did not write.
     """
 
     name: str
     bytes: int
-    rows: int
-    columns: tuple[str, ...] = field(default=(), compare=False)
+    statistics: str = field(repr=False)
+    columns: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def rows(self) -> int:
+        """Its rows, as far as the log says it."""
+        try:
+            return int(json.loads(self.statistics)["numRecords"])
+        except (ValueError, TypeError, LookupError):
+            return 0
+
+    def added(self, now: int, *, changes_data: bool) -> Action:
+        """The action that adds it, at a time in milliseconds."""
+        return {
+            "path": self.name,
+            "partitionValues": {},
+            "size": self.bytes,
+            "modificationTime": now,
+            "dataChange": changes_data,
+            "stats": self.statistics,
+            "tags": {_COLUMNS: ",".join(self.columns)},
+        }
+
+    def removed(self, now: int, *, changes_data: bool) -> Action:
+        """The action that removes it."""
+        return {
+            "path": self.name,
+            "deletionTimestamp": now,
+            "dataChange": changes_data,
+            "extendedFileMetadata": True,
+            "partitionValues": {},
+            "size": self.bytes,
+        }
 
 
-@dataclass(frozen=True, slots=True)
-class AddedFile:
-    """A file to be named by a table; `statistics` is the JSON that the log has of it.
-
-    `columns` are the names of its columns, where they are known.
-    """
-
-    name: str
-    bytes: int
-    statistics: str
-    columns: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TableVersion:
-    """A version of a table: its number, its files by name, its plain columns with their types.
+    """A version of a table: its number, its metadata, files that are active, and that were.
 
-    `columns` are by name, with Delta's types; `statistics_of` are those of which the log has the
-    least and the greatest value of every file.
+    `added` and `removed` are actions by the file's name. Number -1 is that of no table.
     """
 
-    number: int
-    files: tuple[ActiveFile, ...]
-    columns: Mapping[str, str]
-    statistics_of: frozenset[str]
+    number: int = -1
+    metadata: Action = field(default_factory=dict)
+    added: Mapping[str, Action] = field(default_factory=dict)
+    removed: Mapping[str, Action] = field(default_factory=dict)
 
-    def following(self, added: Iterable[AddedFile], removed: Iterable[ActiveFile]) -> TableVersion:
-        """The next version, after a commit that names files and names others no longer."""
-        gone = {file.name for file in removed}
-        files = {file.name: file for file in self.files if file.name not in gone}
-        for file in added:
-            rows = json.loads(file.statistics)["numRecords"]
-            files[file.name] = ActiveFile(file.name, file.bytes, rows, file.columns)
-        ordered = tuple(sorted(files.values(), key=lambda file: file.name))
-        return replace(self, number=self.number + 1, files=ordered)
+    @cached_property
+    def files(self) -> tuple[ActiveFile, ...]:
+        """The files that it is made of, by name."""
+        return tuple(_file(name, added) for name, added in sorted(self.added.items()))
+
+    @cached_property
+    def fields(self) -> list[dict[str, Any]]:
+        """Its columns as the schema has them."""
+        fields: list[dict[str, Any]] = json.loads(self.metadata.get("schemaString", "{}")).get(
+            "fields", []
+        )
+        return fields
+
+    @cached_property
+    def columns(self) -> Mapping[str, str]:
+        """Its plain columns: Delta's types by name."""
+        return {
+            column["name"]: column["type"]
+            for column in self.fields
+            if isinstance(column["type"], str)
+        }
+
+    @property
+    def statistics_of(self) -> frozenset[str]:
+        """The columns of which the log has the least and the greatest value of every file."""
+        described = self.metadata.get("configuration", {}).get(SKIPPING, "")
+        return frozenset(filter(None, described.split(",")))
+
+    def removed_at(self, name: str) -> float | None:
+        """When a file was removed, in Unix seconds; None where the log does not say it."""
+        action = self.removed.get(name)
+        return (action.get("deletionTimestamp") or 0) / 1000 if action else None
+
+    def since(self, oldest: float) -> TableVersion:
+        """The same without what is said of files that were removed before a time."""
+        removed = {n: a for n, a in self.removed.items() if (self.removed_at(n) or 0) >= oldest}
+        return replace(self, removed=removed)
+
+    def following(self, number: int, actions: Iterable[Action]) -> TableVersion:
+        """The version after some more actions."""
+        metadata, added, removed = self.metadata, {**self.added}, {**self.removed}
+        for action in actions:
+            metadata = action.get("metaData") or metadata
+            if new := action.get("add"):
+                name = unquote(new["path"])
+                added[name] = new
+                removed.pop(name, None)
+            if old := action.get("remove"):
+                name = unquote(old["path"])
+                added.pop(name, None)
+                removed[name] = old
+        return TableVersion(number, metadata, added, removed)
+
+
+def _file(name: str, added: Action) -> ActiveFile:
+    columns = (added.get("tags") or {}).get(_COLUMNS) or ""
+    statistics, size = added.get("stats") or "", added.get("size") or 0
+    return ActiveFile(name, size, statistics, tuple(filter(None, columns.split(","))))

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from exporters.lake.log.table_version import ActiveFile, TableVersion
+from exporters.lake.log.table_version import TableVersion
 from transforms.errors import IntegrityError
 from transforms.files import new_file
 from transforms.sealed import seal, unseal
@@ -58,12 +58,9 @@ class VersionCache:
         path = self._path(table)
         with suppress(OSError, IntegrityError, LookupError, TypeError, ValueError):
             row = unseal(path.read_bytes(), str(path))
-            files = tuple(ActiveFile(*file) for file in row["files"])
-            if not 0 <= time.time() - row["time"] < _USABLE_SECONDS:
-                return None
-            described = frozenset(row["statistics_of"])
-            version = TableVersion(row["number"], files, row["columns"], described)
-            return CachedVersion(version, row["state"], row["time"], row["asked"])
+            version = TableVersion(**row["version"])
+            if 0 <= time.time() - row["time"] < _USABLE_SECONDS:
+                return CachedVersion(version, row["state"], row["time"], row["asked"])
         return None
 
     def write(
@@ -74,9 +71,8 @@ class VersionCache:
         A loss of power may lose it: then the log is read again.
         """
         now = time.time()
-        row = asdict(version) | {
-            "files": [[file.name, file.bytes, file.rows] for file in version.files],
-            "statistics_of": sorted(version.statistics_of),
+        row = {
+            "version": asdict(version),
             "state": state,
             "time": now if since is None else since,
             "asked": now,

@@ -1,4 +1,4 @@
-"""Removing what no version of the lake's tables names any more, by the names of all its objects."""
+"""Removing what no version of a table has named for a week."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def unnamed_since(version: Version, name: str, info: ObjectInfo) -> float | None
         return inf if _LOGGED.fullmatch(name, len(LOG) + 1) else info.modified
     if name in version.named:
         return inf
-    removed = version.stored.removed.get(name)
+    removed = version.content.removed_at(name)
     if removed is None and FileName.parse(name) is None:
         return None
     return max(removed or 0.0, info.modified)

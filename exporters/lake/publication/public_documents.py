@@ -8,15 +8,11 @@ statements stay the same.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from itertools import count
 from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from exporters.archive.archive import read_small, won_race
 from exporters.archive.lake_place import RECEIPTS
@@ -28,15 +24,12 @@ from exporters.archive.public_sql import (
     unsealed_sql,
 )
 from exporters.lake.lake_files import Lake, lake_tables
-from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.publication.state_tables import is_state
-from exporters.lake.receipt_file import COLUMNS as RECEIPT_COLUMNS
 from exporters.lake.tables import LakeTable, Version
 from transforms.block_range import BlockRange
 from transforms.errors import ConflictError, IntegrityError
 from transforms.lake.public_database import write_database
 from transforms.lake.public_views import (
-    FileList,
     PublicLake,
     PublicTable,
     file_lists,
@@ -51,12 +44,7 @@ from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.views.catalog_views import table_shapes
 
-# The columns of a file stand at its end; of the largest tables they take a dozen kB.
-_END_BYTES = 32 * 1024
-_TAIL = 8
 _log = logging.getLogger(__name__)
-
-Columns = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +78,7 @@ class PublicDocuments:
         store, key = self.lake.archive.store, self.lake.archive.key
         present = versioned(store, key(PUBLIC_SQL))
         before, sha256 = self._before(present[0] if present else None)
-        public = self._public_lake(list(file_lists(before)))
+        public = self._public_lake({item.table: item.version for item in file_lists(before)})
         if not public.tables:
             return False
         statements = public_statements(public, self._snapshot(public))
@@ -138,18 +126,14 @@ class PublicDocuments:
 
     # --- what the lake has
 
-    def _public_lake(self, before: Iterable[FileList]) -> PublicLake:
-        lists = list(before)
-        columns = {
-            (files.table, file): tuple(files.columns) for files in lists for file in files.files
-        }
-        versions = {files.table: files.version for files in lists}
+    def _public_lake(self, versions: Mapping[str, int]) -> PublicLake:
+        """What there is now; `versions` are those that somebody named already."""
         states = [name for volume in self.catalog.states() for name in volume.shapes]
         history = {*lake_tables(self.catalog.history()), RECEIPTS}
         names = sorted({*history, *filter(is_state, states)})
 
         def public_table(name: str) -> PublicTable | None:
-            table = self._table(name, columns, versions.get(name, 0))
+            table = self._table(name, versions.get(name, 0))
             return replace(table, state_of=None) if table and name in history else table
 
         tables = asked_together(self.lake.archive.store, public_table, names)
@@ -164,9 +148,7 @@ class PublicDocuments:
             there = dict(sorted((there | {n: PublicTable(n, 0, {}, {}) for n in empty}).items()))
         return PublicLake(chain_id, address, list(there.values()), receipts, shapes)
 
-    def _table(
-        self, name: str, columns: Mapping[tuple[str, str], Columns], newest: int
-    ) -> PublicTable | None:
+    def _table(self, name: str, newest: int) -> PublicTable | None:
         """A table as it is now; None where it is not there, or cannot be used.
 
         `newest` is the version that somebody named already: this machine may know an older one.
@@ -176,21 +158,17 @@ class PublicDocuments:
             version = table.expected()
             if version is not None and version.content.number < newest:
                 version = table.version()
-            return self._public_table(version, columns) if version else None
+            return self._public_table(version) if version else None
         except (ConflictError, IntegrityError) as error:
             _log.warning("%s leaves a table out: %s", self.lake.archive.place(PUBLIC_SQL), error)
             return None
 
-    def _public_table(
-        self, version: Version, columns: Mapping[tuple[str, str], Columns]
-    ) -> PublicTable:
-        name, groups = version.table, dict[Columns, list[str]]()
+    def _public_table(self, version: Version) -> PublicTable:
+        groups = dict[tuple[str, ...], list[str]]()
         for item in version.files:
-            file = item.file
-            file_columns = columns.get((name, file.name)) or self._columns(name, file)
-            groups.setdefault(file_columns, []).append(file.name)
+            groups.setdefault(item.file.columns, []).append(item.file.name)
         content, state_of = version.content, self._state_of(version)
-        return PublicTable(name, content.number, content.columns, groups, state_of)
+        return PublicTable(version.table, content.number, content.columns, groups, state_of)
 
     def _state_of(self, version: Version) -> BlockRange | None:
         """The segment whose current state a table has: the newest, if its rows are the same."""
@@ -198,21 +176,3 @@ class PublicDocuments:
         if receipt and [item.name.csv for item in version.files] == [receipt.sha256]:
             return receipt.blocks
         return max((item.blocks for item in version.files), default=None)
-
-    def _columns(self, table: str, file: ActiveFile) -> Columns:
-        """The names of a file's columns; who did not write it reads them at its end."""
-        if table == RECEIPTS:
-            return tuple(column.name for column in RECEIPT_COLUMNS)
-        if file.columns:
-            return file.columns
-        read = partial(self.lake.archive.store.read, self.lake.key(table, file.name))
-        size = min(file.bytes, _END_BYTES)
-        end = read(file.bytes - size, size)
-        footer = int.from_bytes(end[-_TAIL:-4], "little") + _TAIL
-        if size < footer <= file.bytes:
-            end = read(file.bytes - footer, footer)
-        try:
-            return tuple(pq.read_schema(pa.BufferReader(end)).names)
-        except (pa.ArrowException, OSError, ValueError) as error:
-            place = self.lake.place(table, file.name)
-            raise IntegrityError(f"{place} cannot be read: {error}") from error

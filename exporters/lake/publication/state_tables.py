@@ -8,17 +8,16 @@ from pathlib import Path
 
 from exporters.archive.archive import won_race
 from exporters.archive.lake_place import RECEIPTS
+from exporters.lake.lake_file_check import is_sound
 from exporters.lake.lake_files import Lake
-from exporters.lake.new_files import NewFile
-from exporters.lake.publication.rewriting import is_sound, put_in_place
-from exporters.lake.reports import AddedRows, LakeReport, each_alone
-from exporters.lake.tables import LakeTable, Version
+from exporters.lake.publication.corrections import put_in_place
+from exporters.lake.reports import LakeReport, added_report, each_alone
+from exporters.lake.tables import LakeTable, NewFile, Version
 from exporters.publishing.replace import Correction
 from transforms.errors import RangeError
-from transforms.lake.parquet_files import WrittenFile
 from transforms.lake.state_rows import StateRows
 from transforms.scratch import scratch_folder
-from transforms.stores.store import LostRaceError, asked_together
+from transforms.stores.store import asked_together, content_sha256
 from transforms.tables.file_columns import OWN_COLUMNS
 from transforms.warehouse.manifests.receipts import Receipt
 
@@ -82,14 +81,16 @@ def _correct(
         if is_sound(version, file, [receipt.since(file.blocks)], scratch):
             return 0
     with scratch_folder(scratch) as folder:
-        parquet = state.write(table, folder, version.spelling)
-        new = _new_file(state, receipt, parquet)
-        return put_in_place(version, version.ours, [new], correction)[1]
+        new = _new_file(state, table, folder)
+        put_in_place(version, [new], [item.file for item in version.ours], correction)
+    return 1 + len(version.foreign)
 
 
-def _new_file(state: StateRows, receipt: Receipt, parquet: WrittenFile) -> NewFile:
-    columns, statistics = parquet.columns, parquet.statistics
-    return NewFile(parquet.path, state.blocks, statistics, columns, receipt.sha256)
+def _new_file(state: StateRows, table: str, folder: Path) -> NewFile:
+    file = state.write(table, folder)
+    columns, sha256 = (*file.columns, *OWN_COLUMNS), content_sha256(file.path)
+    csv = state.receipts[table].sha256
+    return NewFile(file.path, state.blocks, sha256, file.statistics, columns, csv)
 
 
 def _published(lake: Lake, state: StateRows, scratch: Path, table: str) -> LakeReport:
@@ -108,24 +109,19 @@ def _has_rows(version: Version, state: StateRows, table: str) -> bool:
 
     So it is where it has newer rows. Raises `IntegrityError` where others wrote to it.
     """
-    is_newer = any(file.blocks.last >= state.blocks.last for file in version.parsed)
-    csvs = [file.name.csv for file in version.parsed]
+    version.check_foreign()
+    is_newer = any(file.blocks.last >= state.blocks.last for file in version.ours)
+    csvs = [file.name.csv for file in version.ours]
     return is_newer or csvs == [state.receipts[table].sha256]
 
 
 def _put_once(lake: Lake, state: StateRows, scratch: Path, table: str) -> LakeReport:
-    lake_table, receipt = LakeTable(lake, table), state.receipts[table]
+    lake_table = LakeTable(lake, table)
     version = lake_table.expected()
     if version is not None and _has_rows(version, state, table):
         return LakeReport()
     with scratch_folder(scratch) as folder:
-        parquet = state.write(table, folder, version.spelling if version else {})
-        new = _new_file(state, receipt, parquet)
-        if version is None:
-            version = lake_table.made([*parquet.columns, *OWN_COLUMNS])
-            if version.content.files:
-                raise LostRaceError(f"{lake.place(table)} was made by another writer")
-        added = lake_table.upload(new)
-    lake_table.commit(version, [added], new.columns, [item.file for item in version.parsed])
-    rows = AddedRows(table, added.name, state.blocks, new.statistics.rows, added.bytes)
-    return LakeReport((rows,))
+        new = _new_file(state, table, folder)
+        old = [item.file for item in version.ours] if version else []
+        added = lake_table.put(version, [new], old)
+    return added_report(table, added)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from zipfile import ZipFile
 
+from exporters.lake.publication.history_tables import HistoryTables
 from exporters.lake.reports import LakeReport
 from pipelines.settings import Settings
+from pipelines.site.lake_contents import site_lake
 from pipelines.site.lake_publishing import publish_missing
 from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
@@ -18,7 +21,9 @@ from tests.lake_readers import CsvReceipt, PyarrowLake, active_files
 from tests.pg_csv import Cell
 from tests.segments_kit import build_segment, columns, entry_bytes, table_rows
 from transforms.block_range import BlockRange
+from transforms.lake.parquet_rows import loaded_history
 from transforms.tables.registry import HISTORY_TABLES, known_table, known_tables
+from transforms.warehouse.manifests.shapes import Volume
 
 __all__ = ["HISTORY_TABLES", "LakeSite"]
 
@@ -38,9 +43,12 @@ class LakeSite:
         """The lake's folder."""
         return Path(self.site.settings.archive, self.chain, "lake")
 
-    def elsewhere(self, archive: Path, *, batch: int = 3) -> LakeSite:
-        """The same warehouse with another archive."""
-        return LakeSite(Site(replace(self.site.settings, archive=str(archive), batch=batch)))
+    def elsewhere(self, archive: Path, *, batch: int = 3, folder: Path | None = None) -> LakeSite:
+        """The same warehouse, or a copy of it in a folder, with another archive."""
+        settings = self.site.settings
+        warehouse = shutil.copytree(settings.warehouse, folder) if folder else settings.warehouse
+        others = replace(settings, warehouse=str(warehouse), archive=str(archive), batch=batch)
+        return LakeSite(Site(others))
 
     def copied(self, folder: Path) -> LakeSite:
         """A copy of warehouse and archive, which share no file with these."""
@@ -105,6 +113,19 @@ class LakeSite:
         with ZipFile(path) as archive:
             pairs = (name.partition("/") for name in archive.namelist())
             return [table for folder, _, table in pairs if folder == "history" and table]
+
+
+@contextmanager
+def history_tables(
+    site: Site, published: Collection[BlockRange] | None = None
+) -> Iterator[HistoryTables]:
+    """The tables of history, as if volumes with these blocks (None: all) were published."""
+
+    def is_published(volume: Volume) -> bool:
+        return published is None or any(map(volume.blocks.overlaps, published))
+
+    with loaded_history(site.warehouse) as loaded:
+        yield HistoryTables(site_lake(site), loaded, is_published, site.scratch())
 
 
 def lake_site(folder: Path, source: Path, *, batch: int = 3) -> LakeSite:
@@ -237,13 +258,14 @@ def odd_history(folder: Path) -> Path:
             "trades": added("trades", ("From_The_Future", "With Space"), cells, 21),
         },
     )
-    others = [name.swapcase() for name in ODD_NAMES]
+    # A table whose column is spelled otherwise is refused.
+    others = [name if name == "select" else name.swapcase() for name in ODD_NAMES]
     write_segment(
         folder,
         31,
         {
             "orders": added("orders", others, cells, 31),
-            "trades": added("trades", ("from_the_future", "wITH sPACE"), cells, 31),
+            "trades": added("trades", ("From_The_Future", "wITH sPACE"), cells, 31),
         },
     )
     lacking = [name for name in columns("deposits") if name not in ("amount", "status")]

@@ -21,8 +21,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from exporters.lake.lake_files import Lake
-from exporters.lake.publication.lake_publication import LakePublisher
 from tests.exporters.lake.filters_kit import (
     FILTER_READERS,
     Comparison,
@@ -32,10 +30,9 @@ from tests.exporters.lake.filters_kit import (
     filters,
     holds,
 )
-from tests.exporters.lake.lake_kit import LakeSite, lake_site
+from tests.exporters.lake.lake_kit import LakeSite, history_tables, lake_site
 from tests.lake_readers import shortest_double
 from tests.segments_kit import build_segment, table_rows
-from transforms.lake.parquet_rows import lake_rows
 from transforms.tables.registry import HISTORY_TABLES, known_tables
 
 _SEGMENTS, _ROWS = 12, 8
@@ -156,11 +153,9 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> LakeSite:
         )
     made = lake_site(folder, folder / "source", batch=1)
     made.load()
-    scratch = made.site.scratch()
     for blocks in made.site.loaded_catalog().blocks:
-        with lake_rows(made.site.warehouse, [blocks]) as rows:
-            publisher = LakePublisher(Lake(made.site.archive(made.chain)), rows, [blocks], scratch)
-            assert publisher.publish([*_FILTERED]).refused == ()
+        with history_tables(made.site, [blocks]) as publisher:
+            assert publisher.follow().refused == ()
     return made
 
 

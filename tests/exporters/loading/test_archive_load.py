@@ -248,7 +248,8 @@ def test_rows_that_are_not_those_of_the_published_csv_are_refused(
     name = f"{NEWEST}.{hashlib.sha256(other.read_bytes()).hexdigest()[:16]}.parquet"
     other.rename(path.with_name(name))
     for log in (path.parent / "_delta_log").glob("*.json"):
-        log.write_text(log.read_text().replace(path.name, name))
+        text = re.sub(r',"sha256":"[0-9a-f]{64}"', "", log.read_text(), count=1)  # of the lines
+        log.write_text(text.replace(path.name, name))
     done = _load(tmp_path, archive)
     assert done.returncode == 5
     (refused,) = json.loads(done.stdout)["quarantined"]

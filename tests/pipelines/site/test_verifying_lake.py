@@ -334,11 +334,11 @@ def test_a_log_that_is_lost_or_damaged_is_made_again(place: Place) -> None:
 
 def test_a_log_is_read_from_its_checkpoint_like_from_its_commits(place: Place) -> None:
     log = place.lake / "orders" / "_delta_log"
+    path = orders(place)
+    statistics = json.loads(stored_statistics(place, "orders", path.name))
     DeltaTable(log.parent).create_checkpoint()
     (log / f"{0:020}.json").unlink()
     assert found(place) == []
-    path = orders(place)
-    statistics = json.loads(stored_statistics(place, "orders", path.name))
     name(place, "orders", path, json.dumps({**statistics, "numRecords": 1}))
     DeltaTable(log.parent).create_checkpoint()
     assert found(place) == [("bad file of the lake", f"orders/{path.name}")]

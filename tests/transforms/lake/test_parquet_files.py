@@ -6,7 +6,6 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -57,7 +56,7 @@ def written(warehouse: Warehouse, folder: Path, threads: int = 1) -> dict[str, s
     """The SHA-256 of the file of each table, written by as many threads."""
     hashes = {}
     for table in _TABLES:
-        path = _file(warehouse, folder, _receipts(warehouse, table), threads)
+        path = _file(warehouse, folder, _receipts(warehouse, table)[0], threads)
         hashes[table] = hashlib.sha256(path.read_bytes()).hexdigest()
     return hashes
 
@@ -94,21 +93,19 @@ def test_another_process_writes_the_same_bytes(
     assert other.stdout.strip() == str(by_one)
 
 
-def _file(
-    warehouse: Warehouse, folder: Path, receipts: Sequence[Receipt], threads: int = 1
-) -> Path:
-    table, path = receipts[0].table, warehouse.backing.files.path
+def _file(warehouse: Warehouse, folder: Path, receipt: Receipt, threads: int = 1) -> Path:
+    table, path = receipt.table, warehouse.backing.files.path
     data = [path(volume.data[table]) for volume in warehouse.loaded_catalog().history()]
-    query = partial(part_sql, table, data, receipts)
+    query = partial(part_sql, table, data, [receipt])
     with working_connection(folder, threads=threads) as con:
-        return write_file(con, con, query, table, receipts, folder, {}).path
+        return write_file(con, con, query, receipt, folder).path
 
 
 def test_a_file_of_other_rows_than_its_receipt_is_found(
     warehouse: Warehouse, tmp_path: Path
 ) -> None:
     first, second = _receipts(warehouse, "withdrawals")
-    path = _file(warehouse, tmp_path, [first])
+    path = _file(warehouse, tmp_path, first)
 
     with opened_file(path, tmp_path, [first], MEMORY_MB) as file:
         assert [digest for _, digest in file.digests()] == [first.sha256]
@@ -118,7 +115,7 @@ def test_a_file_of_other_rows_than_its_receipt_is_found(
 
 def test_a_file_that_is_cut_short_cannot_be_read(warehouse: Warehouse, tmp_path: Path) -> None:
     (first, _) = _receipts(warehouse, "withdrawals")
-    path = _file(warehouse, tmp_path, [first])
+    path = _file(warehouse, tmp_path, first)
     path.write_bytes(path.read_bytes()[:-100])
 
     with (

@@ -9,7 +9,6 @@ from threading import Event
 
 import pytest
 
-from tests.exporters.lake.log.log_kit import new_log
 from tests.fault_proxy import PASS, STALL, Request
 from tests.s3_kit import BucketServer, bucket_server
 from tests.transforms.stores.test_s3_store import asked, put
@@ -29,14 +28,9 @@ def _put(store: S3Store, _folder: Path) -> object:
     return put(store, "z", b"3")
 
 
-def _deltalake(store: S3Store, _folder: Path) -> object:
-    return new_log(store)
-
-
 STEPS: tuple[Step, ...] = (
     _read,
     _put,
-    _deltalake,
     lambda store, _: store.head("x"),
     lambda store, folder: store.fetch("x", folder / "copy"),
     lambda store, _: store.put_if_match("x", b"3", None, ""),
@@ -69,7 +63,6 @@ def store(server: BucketServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3S
     [
         (_read, 2),
         (_put, 2),
-        (_deltalake, 4),  # deltalake's own two, in half the time, and then those of the store
     ],
 )
 def test_of_all_steps_only_the_first_waits_for_a_silent_service(
@@ -99,7 +92,7 @@ def test_a_service_that_is_back_is_used_again(
     assert store.read("x") == b"1"
 
 
-@pytest.mark.parametrize("step", [_read, _put, _deltalake])
+@pytest.mark.parametrize("step", [_read, _put])
 def test_a_request_that_alone_is_not_answered_is_sent_again(
     server: BucketServer,
     store: S3Store,

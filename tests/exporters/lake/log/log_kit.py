@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from exporters.lake.log.delta import DeltaLog
-from exporters.lake.log.table_version import AddedFile, TableVersion
+from exporters.lake.log.table_version import ActiveFile, TableVersion
 from transforms.block_range import BlockRange
 from transforms.stores.store import Store
 from transforms.tables.file_columns import OWN_COLUMNS
@@ -13,19 +13,19 @@ from transforms.tables.file_columns import OWN_COLUMNS
 KEY = "net-1/lake/orders"
 
 
-def named(number: int) -> AddedFile:
+def named(number: int) -> ActiveFile:
     """A file of two blocks, by its number from 1."""
     blocks = BlockRange(number * 2 - 1, number * 2)
     ends = {"_segment": blocks.first}
     counts = {"_segment": 0}
     statistics = {"numRecords": 1, "minValues": ends, "maxValues": ends, "nullCount": counts}
-    return AddedFile(f"{blocks}.{number:016x}.parquet", 10, json.dumps(statistics))
+    return ActiveFile(f"{blocks}.{number:016x}.parquet", 10, json.dumps(statistics))
 
 
 def new_log(store: Store) -> DeltaLog:
     """The log of a table that was just made."""
     log = DeltaLog(store, KEY, "orders")
-    log.create(OWN_COLUMNS)
+    log.commit(None, [], columns=OWN_COLUMNS)
     return log
 
 

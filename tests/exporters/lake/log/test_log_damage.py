@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +15,6 @@ from tests.s3_kit import BucketServer, bucket_and_key, bucket_server
 from transforms.errors import ConfigError, IntegrityError
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.s3 import S3Store
-from transforms.tables.file_columns import OWN_COLUMNS
 
 COMMITS = 13
 """Enough for a checkpoint (at 10), and some commits after it."""
@@ -74,14 +72,6 @@ def test_a_hint_that_nobody_can_read_is_not_needed(sound: Path, tmp_path: Path) 
     (tmp_path / "lake" / KEY / "_delta_log" / "_last_checkpoint").write_text('{"ver')
     log = DeltaLog(FolderStore(tmp_path / "lake"), KEY, "orders")
     assert len(names(log)) == COMMITS
-
-
-def test_what_the_machine_says_keeps_its_number(tmp_path: Path) -> None:
-    (tmp_path / "net-1").write_text("a file in the place of a folder")
-    with pytest.raises(OSError, match=str(tmp_path)) as error:
-        DeltaLog(FolderStore(tmp_path), KEY, "orders").create(OWN_COLUMNS)
-    assert error.value.errno in (errno.ENOTDIR, errno.EEXIST)
-    assert "\n" not in str(error.value)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from pyarrow.dataset import Dataset, field
 
 from exporters.lake.log.delta import DeltaLog
-from exporters.lake.log.table_version import AddedFile
+from exporters.lake.log.table_version import ActiveFile, TableVersion
 from transforms.lake.statistics import read_statistics
 from transforms.stores.folder_store import FolderStore
 from transforms.tables.file_columns import OWN_COLUMNS, FileColumn, file_columns, file_rows
@@ -31,16 +31,17 @@ class Written:
 
     def add(self, columns: list[FileColumn], rows: str) -> None:
         """Add a file with the rows of a query, and the columns that the table lacks."""
-        version = self._log.create([*columns, *OWN_COLUMNS])
-        lacking = [column for column in columns if column.name not in version.columns]
-        if lacking:
-            version = self._log.add_columns(version, lacking)
-        path = self._folder / f"{version.number}.parquet"
+        version = self._log.newest()
+        there = (version or TableVersion()).fields
+        names = {field["name"] for field in there}
+        lacking = [column for column in (*columns, *OWN_COLUMNS) if column.name not in names]
+        path = self._folder / f"{len(list(self._folder.iterdir()))}.parquet"
         con = duckdb.connect()
         con.execute(f"copy ({rows}) to '{path}'")
         described = [column for column in columns if column.has_statistics]
         statistics = read_statistics(con, f"read_parquet('{path}')", described)
-        self._log.commit(version, [AddedFile(path.name, path.stat().st_size, statistics.text)])
+        added = [ActiveFile(path.name, path.stat().st_size, statistics.text)]
+        self._log.commit(version, added, columns=lacking)
 
     def dataset(self) -> Dataset:
         """What deltalake gives to pyarrow, and so to whatever asks pyarrow."""

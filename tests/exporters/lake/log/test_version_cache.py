@@ -12,6 +12,7 @@ from deltalake import CommitProperties, DeltaTable
 from deltalake.transaction import AddAction
 
 from exporters.lake.log.delta import DeltaLog
+from exporters.lake.log.log_files import commit_bytes
 from exporters.lake.log.version_cache import VersionCache
 from tests.exporters.lake.log.log_kit import KEY, named, names, new_log
 from tests.s3_kit import BucketServer, bucket_server
@@ -109,9 +110,9 @@ def _restore_backup(log: Path, _kept: Path) -> None:
 
 def _replace(log: Path, _kept: Path) -> None:
     newest = log / f"{1:020}.json"
-    data = newest.read_bytes()
     newest.unlink()
-    newest.write_bytes(data.replace(named(1).name.encode(), named(9).name.encode()))
+    added = {"add": named(9).added(0, changes_data=True)}
+    newest.write_bytes(commit_bytes("WRITE", 0, [added]))
 
 
 def _damage(_log: Path, kept: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from exporters.archive.archive import Archive
 from exporters.lake.lake_files import FileName, Lake
-from exporters.lake.log.table_version import AddedFile
+from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.tables import LakeTable
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.stores.store import LostRaceError
@@ -53,7 +53,7 @@ def publish(
                 continue
             added = [_file(run) for run in contiguous_runs(missing)]
             try:
-                table.commit(version, added, ())
+                table.lake.log("orders").commit(version.content, added)
             except LostRaceError:
                 lost += 1
                 continue
@@ -62,8 +62,8 @@ def publish(
     told.write_text(json.dumps({"named": named, "lost": lost}))
 
 
-def _file(blocks: BlockRange) -> AddedFile:
+def _file(blocks: BlockRange) -> ActiveFile:
     name = FileName.of(blocks, hashlib.sha256(str(blocks).encode()).hexdigest())
     ends = {"_segment": blocks.first}
     statistics = {"numRecords": 1, "minValues": ends, "maxValues": ends, "nullCount": {}}
-    return AddedFile(str(name), 10, json.dumps(statistics))
+    return ActiveFile(str(name), 10, json.dumps(statistics))

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
 import pytest
 from deltalake import DeltaTable
 
-from exporters.lake.publication.lake_publication import LakePublisher
 from exporters.lake.reports import LakeReport
-from pipelines.site.lake_contents import site_lake
 from pipelines.site.lake_publishing import publish_to_lake
-from tests.exporters.lake.lake_kit import LakeSite, added, lake_site, write_segment
+from pipelines.site.publishing import publish_segments
+from tests.exporters.lake.lake_kit import LakeSite, added, history_tables, lake_site, write_segment
 from tests.pipelines.kit import blocks
 from tests.segments_kit import table_rows
-from transforms.block_range import BlockRange
-from transforms.lake.parquet_rows import lake_rows
 
 ALL = blocks(0, 1, 2, 3)
 _WITH_ROWS = ("blocks", "orders")
@@ -33,7 +29,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> LakeSite:
         cells = [{"reference": f"{number} {row}", "expires_at": "infinity"} for row in range(3)]
         orders = table_rows("orders", *cells, version=version, first=first)
         write_segment(folder / "source", first, {"orders": orders}, version)
-    made = lake_site(folder, folder / "source")
+    made = lake_site(folder, folder / "source", batch=2)
     made.load()
     made.publish_zips()
     return made
@@ -46,14 +42,6 @@ def lake(loaded: LakeSite, tmp_path: Path) -> LakeSite:
     return loaded.elsewhere(archive)
 
 
-def _publish_tables(
-    lake: LakeSite, segments: Sequence[BlockRange], tables: Sequence[str]
-) -> LakeReport:
-    with lake_rows(lake.site.warehouse, segments) as rows:
-        publisher = LakePublisher(site_lake(lake.site), rows, segments, lake.site.scratch())
-        return publisher.publish(tables)
-
-
 def test_publishing_again_changes_nothing_and_elsewhere_gives_the_same_bytes(
     lake: LakeSite, loaded: LakeSite, tmp_path: Path
 ) -> None:
@@ -62,7 +50,7 @@ def test_publishing_again_changes_nothing_and_elsewhere_gives_the_same_bytes(
 
     again = lake.publish()
 
-    assert [file.table for file in first.added] == [*_WITH_ROWS, "receipts"] * 2
+    assert sorted(file.table for file in first.added) == sorted([*_WITH_ROWS, "receipts"] * 2)
     assert (again.added, again.refused, again.merged) == ((), (), 0)
     assert before == {path: path.read_bytes() for path in before}
     assert len(list(lake.folder.glob("*/*.parquet"))) == len(first.added)
@@ -73,86 +61,101 @@ def test_publishing_again_changes_nothing_and_elsewhere_gives_the_same_bytes(
         assert lake.files(table) == other.files(table)  # their names have their hashes
 
 
-def test_batches_may_overlap_what_is_there(lake: LakeSite) -> None:
-    assert not publish_to_lake(lake.site, ALL[1:2]).refused
-    assert not publish_to_lake(lake.site, ALL[:3]).refused
+def test_a_volume_comes_once_all_of_it_is_published_whatever_was_there(
+    loaded: LakeSite, tmp_path: Path
+) -> None:
+    lake = loaded.copied(tmp_path)
+    with history_tables(lake.site, ALL[:1]) as tables:
+        assert not tables.follow().refused
+    assert lake.spans("orders") == lake.spans("receipts") == ["1-20"]
+    lake.check(*ALL[:2])
+
+    lake.site.warehouse.compact(1)
+    with history_tables(lake.site, []) as tables:
+        assert tables.follow() == LakeReport()
     assert not lake.publish().refused
 
-    assert lake.spans("orders") == ["1-30", "31-40"]
+    assert lake.spans("orders") == ["1-40"]
     assert lake.spans("receipts") == lake.spans("blocks") == lake.spans("orders")
     lake.check(*ALL)
 
 
-def test_receipts_come_when_every_table_has_its_rows(lake: LakeSite) -> None:
-    early = _publish_tables(lake, ALL[:2], ["orders"])
-    assert [file.table for file in early.added] == ["orders"]
-    assert lake.spans("orders") == ["1-20"]
-    assert not (lake.folder / "receipts").exists()
-
-    _publish_tables(lake, ALL[:3], ["blocks"])
-    assert lake.spans("receipts") == ["1-20"]
-    _publish_tables(lake, ALL[:3], ["orders"])
-
-    assert lake.spans("orders") == lake.spans("blocks") == ["1-30"]
-    assert lake.spans("receipts") == ["1-20", "21-30"]
-    lake.check(*ALL[:3])
-
-
-def test_rows_that_an_earlier_run_left_are_proven_before_there_are_receipts_of_them(
-    lake: LakeSite,
+def test_segments_that_are_not_published_as_they_are_loaded_are_named(
+    loaded: LakeSite, tmp_path: Path
 ) -> None:
-    _publish_tables(lake, ALL[:2], ["orders"])
-    (name,) = lake.files("orders")
-    path = lake.folder / "orders" / name
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.chmod(0o644)
-    path.write_bytes(data)
+    lake = loaded.elsewhere(tmp_path / "archive")
+    publish_segments(lake.site, ALL[:3])
 
-    report = publish_to_lake(lake.site, ALL[:2])
+    report = publish_to_lake(lake.site, ALL)
 
     (refused,) = report.refused
-    assert refused.table == "orders"
-    assert f"{name} hashes to" in refused.reason
-    assert not (lake.folder / "receipts").exists()
+    assert refused.table == "segment 31-40"
+    assert "run strata publish first" in refused.reason
+    assert lake.spans("orders") == ["1-20"]
+
+
+def test_what_others_cut_otherwise_is_replaced_whole_and_never_lost(
+    loaded: LakeSite, tmp_path: Path
+) -> None:
+    """The lake is that of a warehouse with three segments to a volume."""
+    lake = loaded.copied(tmp_path / "theirs")
+    other = lake_site(tmp_path / "mine", Path(loaded.site.settings.source))
+    other.load()
+    other = other.elsewhere(Path(lake.site.settings.archive))
+    assert not other.publish().refused
+    assert lake.spans("orders") == ["1-30", "31-40"]
+    before = lake.versions()
+    with history_tables(lake.site) as tables:
+        assert tables.follow() == LakeReport()  # all is there
+    assert lake.versions() == before
+
+    lake.site.warehouse.compact(1)
+    assert lake.publish().merged == 3
+    assert lake.spans("orders") == ["1-40"]
+    lake.check(*ALL)
 
 
 def test_a_file_that_a_killed_publisher_left_is_taken_up(lake: LakeSite) -> None:
-    _publish_tables(lake, ALL[:2], ["orders"])
+    lake.publish()
     orders = lake.folder / "orders"
     shutil.rmtree(orders / "_delta_log")
+    shutil.rmtree(lake.folder / "receipts")
     left = {path.name for path in orders.iterdir()}
 
-    assert not publish_to_lake(lake.site, ALL[:2]).refused
+    assert not publish_to_lake(lake.site, ALL).refused
 
     assert {path.name for path in orders.glob("*.parquet")} == left
-    lake.check(*ALL[:2])
+    lake.check(*ALL)
 
 
 def test_other_bytes_under_a_files_name_are_left_alone_and_named(lake: LakeSite) -> None:
-    _publish_tables(lake, ALL[:2], ["orders"])
+    """There are no receipts before every table has its rows."""
+    lake.publish()
     orders = lake.folder / "orders"
     shutil.rmtree(orders / "_delta_log")
-    (path,) = orders.glob("*.parquet")
-    path.chmod(0o644)
+    shutil.rmtree(lake.folder / "receipts")
+    path = next(orders.glob("*.parquet"))
+    path.unlink()
     path.write_bytes(b"somebody else's")
 
-    report = publish_to_lake(lake.site, ALL[:2])
+    report = publish_to_lake(lake.site, ALL)
 
     (refused,) = report.refused
     assert refused.table == "orders"
     assert "already holds other bytes" in refused.reason
     assert path.read_bytes() == b"somebody else's"
-    assert lake.spans("blocks") == ["1-20"]
+    assert lake.spans("blocks") == ["1-20", "21-40"]
+    assert not (lake.folder / "receipts").exists()
 
 
 def test_new_columns_are_null_in_the_rows_from_before_and_old_versions_stay(
     lake: LakeSite,
 ) -> None:
-    publish_to_lake(lake.site, ALL[:2])
+    with history_tables(lake.site, ALL[:2]) as tables:
+        tables.follow()
     orders = str(lake.folder / "orders")
     old = DeltaTable(orders).version()
-    publish_to_lake(lake.site, ALL[2:])
+    lake.publish()
 
     before = pl.scan_delta(orders, version=old).collect()
     after = pl.scan_delta(orders).collect()
@@ -184,7 +187,7 @@ def test_a_retyped_column_is_refused_in_words_and_all_other_tables_go_on(tmp_pat
 
     (refused,) = report.refused
     assert refused.table == "orders"
-    assert "column Peak_Size is string there, and long in what is to be added" in refused.reason
+    assert "column Peak_Size is string there, and peak_size is long in what" in refused.reason
     assert "nothing is added to this table" in refused.reason
     after = lake.versions()
     assert after["orders"] == before["orders"]
@@ -204,7 +207,7 @@ def test_a_column_that_was_retyped_inside_one_batch_is_refused_too(tmp_path: Pat
     (refused,) = lake.publish().refused
 
     assert refused.table == "orders"
-    assert "column peak_size is VARCHAR there, and BIGINT in its newest segment" in refused.reason
+    assert "column Peak_Size is VARCHAR there, and peak_size is BIGINT in its" in refused.reason
     assert not (lake.folder / "orders").exists()
     assert not (lake.folder / "receipts").exists()
     assert lake.spans("blocks") == ["1-20"]

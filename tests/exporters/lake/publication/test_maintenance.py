@@ -6,27 +6,22 @@ import hashlib
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from exporters.lake.lake_files import Lake
-from exporters.lake.publication.lake_merge import merge_lake
-from exporters.lake.publication.lake_publication import LakePublisher
 from exporters.lake.publication.lake_sweep import sweep_lake
-from exporters.lake.publication.loaded import rows_over
+from exporters.lake.reports import LakeReport
 from exporters.publishing.replace import Correction
-from pipelines.site.lake_contents import site_lake
 from pipelines.site.lake_publishing import replace_in_lake
 from pipelines.site.publishing import replace_published
 from pipelines.site.site_check import verify_lake
-from tests.exporters.lake.lake_kit import LakeSite, lake_site, write_segment
+from tests.exporters.lake.lake_kit import LakeSite, history_tables, lake_site, write_segment
 from tests.lake_readers import age, log_actions
 from tests.pipelines.kit import blocks
 from tests.segments_kit import entry_bytes, table_rows
-from transforms.lake.parquet_rows import lake_rows
 from transforms.verifying.verification import Verification
 
 ALL = blocks(0, 1, 2, 3)
@@ -72,12 +67,10 @@ def lake(loaded: LakeSite, tmp_path: Path) -> LakeSite:
     return loaded.copied(tmp_path)
 
 
-def _merge(lake: LakeSite) -> int:
-    place = Lake(lake.site.archive(lake.chain))
-    opened = partial(rows_over, place, lake.site.warehouse, lake.site.scratch())
+def _merge(lake: LakeSite) -> LakeReport:
     lake.site.warehouse.compact(most_partial=1)
-    volumes = lake.site.loaded_catalog().history()
-    return merge_lake(place, volumes, opened, lake.site.scratch())
+    with history_tables(lake.site) as tables:
+        return tables.follow()
 
 
 def _sweep(lake: LakeSite) -> list[str]:
@@ -95,7 +88,7 @@ def test_merging_leaves_fewer_files_in_one_version_and_the_same_rows(lake: LakeS
     tables = ("blocks", "orders", "receipts")
     before, rows = lake.versions(), {table: _rows(lake, table) for table in tables}
 
-    fewer = _merge(lake)
+    fewer = _merge(lake).merged
 
     after = lake.versions()
     merged = {table for table in tables if after[table] > before[table]}
@@ -114,20 +107,24 @@ def test_merging_leaves_fewer_files_in_one_version_and_the_same_rows(lake: LakeS
             if kind in action
         ]
         assert changed == [True] * 4 + [False] * 5
-    assert _merge(lake) == 0
+    assert _merge(lake) == LakeReport()
     lake.check(*ALL)
     assert lake.publish().added == ()
 
 
 def test_a_warehouse_with_other_rows_merges_nothing_that_has_them(
-    lake: LakeSite, corrected: LakeSite
+    lake: LakeSite, corrected: LakeSite, tmp_path: Path
 ) -> None:
     before = lake.versions()
-    other = corrected.elsewhere(Path(lake.site.settings.archive))
+    other = corrected.elsewhere(Path(lake.site.settings.archive), folder=tmp_path / "other")
 
-    assert _merge(other) == 0
+    report = _merge(other)
 
-    assert lake.versions() == before
+    (refused,) = report.refused
+    assert refused.table == "orders"
+    assert "has other rows than are loaded: strata lake publish --replace" in refused.reason
+    after = lake.versions()
+    assert (after["orders"], after["receipts"]) == (before["orders"], before["receipts"])
 
 
 def test_what_was_merged_is_removed_a_week_later_and_not_before(lake: LakeSite) -> None:
@@ -190,8 +187,8 @@ def test_newer_current_state_takes_the_place_of_the_older_in_one_version(tmp_pat
         lake.publish()
 
     assert lake.spans("parties") == ["11-20"]
-    assert lake.versions()["parties"] == 2
-    assert [len(_rows(lake, "parties", version)) for version in (1, 2)] == [1, 2]
+    assert lake.versions()["parties"] == 1
+    assert [len(_rows(lake, "parties", version)) for version in (0, 1)] == [1, 2]
 
 
 def test_current_state_is_written_again_when_its_rows_change_and_is_proven_as_of_now(
@@ -211,7 +208,7 @@ def test_current_state_is_written_again_when_its_rows_change_and_is_proven_as_of
         assert list(verify_lake(lake.site, Verification())) == []
 
     assert spans == ["1-10", "1-10", "21-30"]
-    assert lake.versions()["parties"] == 2
+    assert lake.versions()["parties"] == 1
     dumped = hashlib.sha256(entry_bytes(next((tmp_path / "source").glob("*-21-30.zip")), "parties"))
     (name,) = lake.files("parties")
     assert name.endswith(f".{dumped.hexdigest()}.parquet")
@@ -227,8 +224,8 @@ def test_current_state_that_lags_behind_is_found(tmp_path: Path) -> None:
         lake.publish_zips()
         if number == 0:
             lake.publish()
-    with lake_rows(lake.site.warehouse, ALL[1:2]) as rows:
-        LakePublisher(site_lake(lake.site), rows, ALL[1:2], lake.site.scratch()).publish()
+    with history_tables(lake.site) as tables:
+        tables.follow()
 
     (finding,) = verify_lake(lake.site, Verification())
 

@@ -43,7 +43,7 @@ def test_of_four_writers_nothing_is_twice_and_nothing_is_lost(
     place: str, tmp_path: Path, commits: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = LakeTable(lake_at(place), "orders")
-    table.made(OWN_COLUMNS)
+    lake_at(place).log("orders").commit(None, [], columns=OWN_COLUMNS)
     reached = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
     count, dice = commits * SEGMENTS_OF_A_COMMIT, random.Random(20261122)
     told = [tmp_path / f"{number}.json" for number in range(WRITERS)]

@@ -1,0 +1,209 @@
+"""The files of a Delta log as they lie there: commits, and checkpoints that sum them up.
+
+A commit of ours has the SHA-256 of its actions in its first line, so that a flipped bit is found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from exporters.lake.log.table_version import Action, TableVersion
+from transforms.errors import IntegrityError
+from transforms.objects import ObjectReader
+from transforms.stores.store import Store
+
+HINT = "_last_checkpoint"
+"""The file of a log that says which checkpoint is the newest."""
+
+PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
+"""What readers and writers of the tables must know."""
+
+_COMMIT = re.compile(r"(\d{20})\.json")
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
+_TEXTS = pa.map_(pa.string(), pa.string())
+_ADD = {"path": pa.string(), "partitionValues": _TEXTS, "size": pa.int64()}
+_ADD |= {"modificationTime": pa.int64(), "dataChange": pa.bool_(), "stats": pa.string()}
+_REMOVE = {"path": pa.string(), "deletionTimestamp": pa.int64(), "dataChange": pa.bool_()}
+_REMOVE |= {"extendedFileMetadata": pa.bool_(), "partitionValues": _TEXTS, "size": pa.int64()}
+_METADATA = {"id": pa.string(), "name": pa.string(), "description": pa.string()}
+_METADATA |= {"format": pa.struct({"provider": pa.string(), "options": _TEXTS})}
+_METADATA |= {"schemaString": pa.string(), "partitionColumns": pa.list_(pa.string())}
+_METADATA |= {"configuration": _TEXTS, "createdTime": pa.int64()}
+_SCHEMA = pa.schema(
+    {
+        "protocol": pa.struct(dict.fromkeys(PROTOCOL, pa.int32())),
+        "metaData": pa.struct(_METADATA),
+        "add": pa.struct(_ADD | {"tags": _TEXTS}),
+        "remove": pa.struct(_REMOVE),
+    }
+)
+_MAPS = ("partitionValues", "configuration", "tags", "options")
+
+
+def commit_name(version: int) -> str:
+    """What the file of a commit is called."""
+    return f"{version:020}.json"
+
+
+def checkpoint_name(version: int) -> str:
+    """What the file of a checkpoint is called."""
+    return f"{version:020}.checkpoint.parquet"
+
+
+def commit_bytes(operation: str, now: int, actions: Iterable[Action]) -> bytes:
+    """The file of a commit with these actions, at a time in milliseconds."""
+    body = b"".join(_line(action) for action in actions)
+    # No two commits have the same bytes: who finds another one there must not take it for its own.
+    info = {"timestamp": now, "operation": operation, "txnId": uuid4().hex}
+    return _line({"commitInfo": info | {"sha256": hashlib.sha256(body).hexdigest()}}) + body
+
+
+def checkpoint_bytes(version: TableVersion) -> tuple[bytes, bytes]:
+    """The checkpoint of a version, and the file that names it."""
+    rows: list[Action] = [{"protocol": PROTOCOL}, {"metaData": version.metadata}]
+    rows += ({"add": action} for action in version.added.values())
+    rows += ({"remove": action} for action in version.removed.values())
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist([*map(_paired, rows)], schema=_SCHEMA), buffer)
+    hint = {"version": version.number, "size": len(rows)}
+    return buffer.getvalue(), json.dumps(hint).encode()
+
+
+def listed_files(store: Store, folder: str) -> dict[str, bytes]:
+    """The files of a log that say what its newest version is, by name; none without a log.
+
+    Raises `IntegrityError` where one of them is not there.
+    """
+    place = store.path(f"{folder}/{HINT}")
+    if place is not None and not place.parent.is_dir():
+        return {}  # there may be no archive yet
+    names = {info.key.rpartition("/")[2] for info in store.list(f"{folder}/")}
+    base = _greatest(_CHECKPOINT, names)
+    if HINT in names:  # readers go by it, if they can read it
+        with suppress(ValueError, TypeError, LookupError, FileNotFoundError):
+            base = _hinted(store.read(f"{folder}/{HINT}"))
+    needed = [checkpoint_name(base)] if base >= 0 else []
+    needed += map(commit_name, range(base + 1, _greatest(_COMMIT, names) + 1))
+    if lacking := [name for name in needed if name not in names]:
+        raise IntegrityError(f"{lacking[0]} is not there")
+    return {name: _read(store, folder, name) for name in needed}
+
+
+def named_files(reader: ObjectReader, folder: str) -> dict[str, bytes]:
+    """The same, read by their names alone, as web servers give no lists; the hint is among them."""
+    files: dict[str, bytes] = {}
+    number = -1
+    with suppress(FileNotFoundError):
+        files[HINT] = reader.read(f"{folder}/{HINT}")
+        try:
+            number = _hinted(files[HINT])
+        except (ValueError, TypeError, LookupError) as error:
+            raise IntegrityError(f"{HINT} cannot be read: {error}") from error
+        files[checkpoint_name(number)] = _read(reader, folder, checkpoint_name(number))
+    with suppress(FileNotFoundError):
+        while True:
+            number += 1
+            files[commit_name(number)] = reader.read(f"{folder}/{commit_name(number)}")
+    return files
+
+
+def parsed_files(files: Mapping[str, bytes]) -> TableVersion | None:
+    """The version that the files of a log say, in their order; None where there are none.
+
+    Raises `IntegrityError` where one is damaged, or asks for more than Strata's logs do.
+    """
+    version = TableVersion()
+    for name, data in files.items():
+        number = max(_number(_COMMIT, name), _number(_CHECKPOINT, name))
+        try:
+            if number >= 0:
+                version = version.following(number, _actions(name, data))
+        except (pa.ArrowException, ValueError, TypeError, LookupError, AttributeError) as error:
+            raise IntegrityError(f"{name} cannot be read: {error}") from error
+    if version.number >= 0 and not version.columns:
+        raise IntegrityError("no commit of it says what columns the table has")
+    return version if version.number >= 0 else None
+
+
+def outdated(times: Mapping[str, float], horizon: float) -> list[str]:
+    """The files, by name with their times, that nobody needs for a version after the horizon.
+
+    The oldest come first: where a commit is, those after it are.
+    """
+    numbers = {name: max(_number(_COMMIT, name), _number(_CHECKPOINT, name)) for name in times}
+    base = _greatest(_CHECKPOINT, (name for name in times if times[name] <= horizon))
+    return sorted(name for name, number in numbers.items() if -1 < number < base)
+
+
+def _actions(name: str, data: bytes) -> Iterator[Action]:
+    """The actions of a commit or a checkpoint. Raises `IntegrityError`, and what parsing does."""
+    if name.endswith(".parquet"):
+        with pq.ParquetFile(io.BytesIO(data)) as file:
+            columns = [column for column in _SCHEMA.names if column in file.schema_arrow.names]
+            rows = map(_plain, file.read(columns, use_threads=False).to_pylist())
+    else:
+        rows = map(dict, map(json.loads, filter(None, data.decode().splitlines())))
+        body = data.partition(b"\n")[2]
+        sealed = json.loads(data.partition(b"\n")[0]).get("commitInfo", {}).get("sha256")
+        if sealed and sealed != hashlib.sha256(body).hexdigest():
+            raise IntegrityError(f"{name} is not as it was written")
+    for row in rows:
+        wanted = {name: (row.get("protocol") or {}).get(name) or 0 for name in PROTOCOL}
+        if any(wanted[name] > PROTOCOL[name] for name in PROTOCOL):
+            raise IntegrityError(f"another program has raised its protocol, in {name}")
+        yield row
+
+
+def _line(action: Action) -> bytes:
+    return f"{json.dumps(action, separators=(',', ':'))}\n".encode()
+
+
+def _paired(value: Any) -> Any:  # noqa: ANN401 - of JSON
+    """A value of JSON as Arrow takes it: texts by name as pairs."""
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        name: [*item.items()] if name in _MAPS and item is not None else _paired(item)
+        for name, item in value.items()
+    }
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - of JSON
+    """The opposite of `_paired`, without what is absent."""
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        name: dict(item) if name in _MAPS else _plain(item)
+        for name, item in value.items()
+        if item is not None
+    }
+
+
+def _number(pattern: re.Pattern[str], name: str) -> int:
+    match = pattern.fullmatch(name)
+    return int(match[1]) if match else -1
+
+
+def _greatest(pattern: re.Pattern[str], names: Iterable[str]) -> int:
+    return max((_number(pattern, name) for name in names), default=-1)
+
+
+def _hinted(data: bytes) -> int:
+    return int(json.loads(data)["version"])
+
+
+def _read(reader: ObjectReader, folder: str, name: str) -> bytes:
+    try:
+        return reader.read(f"{folder}/{name}")
+    except FileNotFoundError as error:
+        raise IntegrityError(f"{name} is not there") from error

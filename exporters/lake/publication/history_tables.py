@@ -1,0 +1,315 @@
+"""The lake's tables of history follow the warehouse's volumes, table by table; then the receipts.
+
+A table should have the data file of each volume that is published. What it lacks of these comes in
+one version of it, in which the files of the same blocks go: so it follows the warehouse's merges.
+Receipts come last, so a segment that has receipts is there whole. Killed anywhere and run again, or
+run by two at once, all is there once: what a table has is read from the version that is followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from tempfile import mkdtemp
+
+from exporters.archive.archive import won_race
+from exporters.archive.lake_place import RECEIPTS
+from exporters.lake.lake_file_check import fetched, is_sound
+from exporters.lake.lake_files import Lake, lake_tables
+from exporters.lake.publication.corrections import put_in_place
+from exporters.lake.receipt_file import (
+    COLUMNS,
+    parse_receipts,
+    read_receipt_rows,
+    write_receipts,
+)
+from exporters.lake.reports import LakeReport, added_report, each_alone
+from exporters.lake.tables import HeldFile, LakeTable, NewFile, Version
+from exporters.publishing.replace import Correction
+from transforms.block_range import BlockRange
+from transforms.coverage import inside, union
+from transforms.errors import ConflictError
+from transforms.lake.parquet_rows import LoadedHistory
+from transforms.scratch import scratch_folder
+from transforms.stores.store import asked_together, content_sha256
+from transforms.tables.file_columns import OWN_COLUMNS
+from transforms.tables.registry import history_tables
+from transforms.warehouse.manifests.receipts import Receipt
+from transforms.warehouse.manifests.shapes import Volume
+
+_WORKERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Files of a table and volumes that share blocks with each other, and none with others.
+
+    A file goes whole or not at all: where one of them changes, all of them do.
+    """
+
+    files: tuple[HeldFile, ...]
+    volumes: tuple[Volume, ...]
+
+    def lacks(self, table: str) -> bool:
+        """Whether blocks of volumes with rows of a table lack, or lie in more files than need be.
+
+        Where volumes are cut otherwise, as those of another warehouse, nothing does.
+        """
+        targets = [volume.blocks for volume in self.volumes if _has_rows(volume, table)]
+        there = union(file.blocks for file in self.files)
+        is_whole = len([*inside(targets, there)]) == len(targets)
+        return bool(targets) and (not is_whole or len(self.files) > len(targets))
+
+    def absent(self, table: str) -> list[Volume]:
+        """The volumes with rows of a table of whose very blocks no file is."""
+        there = {file.blocks for file in self.files}
+        return [v for v in self.volumes if _has_rows(v, table) and v.blocks not in there]
+
+    @property
+    def outdated(self) -> list[HeldFile]:
+        """The files that are not of a volume's very blocks."""
+        blocks = {volume.blocks for volume in self.volumes}
+        return [file for file in self.files if file.blocks not in blocks]
+
+    @property
+    def is_twice(self) -> bool:
+        """Whether two of its files have the same blocks."""
+        return any(one.blocks.overlaps(two.blocks) for one, two in pairwise(self.files))
+
+    def reaches(self, runs: Collection[BlockRange]) -> bool:
+        """Whether it has any of some blocks."""
+        blocks = (*(file.blocks for file in self.files), *(item.blocks for item in self.volumes))
+        return any(any(map(own.overlaps, runs)) for own in blocks)
+
+
+@dataclass
+class HistoryTables:
+    """The tables of history of a lake, and the history that they follow.
+
+    `is_published` says whether the archive has all segments of a volume as they are loaded;
+    `advance` gets the bytes of files that were put there.
+    """
+
+    lake: Lake
+    loaded: LoadedHistory
+    is_published: Callable[[Volume], bool]
+    scratch: Path
+    advance: Callable[[int], object] = lambda _bytes: None
+    _differing: dict[BlockRange, frozenset[str]] = field(default_factory=dict)
+
+    def follow(self) -> LakeReport:
+        """Add what tables lack; then the receipts of what is in all of them.
+
+        A table to which nothing can be added, for what it holds already, is in the report, and the
+        others go on. Errors of the machine end it as they are: run it again.
+        """
+        report, store = LakeReport(), self.lake.archive.store
+        tables = lake_tables(self.loaded.volumes)
+        for table_report in asked_together(store, self._followed, tables, _WORKERS):
+            report = report.and_(table_report)
+        return report if report.refused else report.and_(self._followed(RECEIPTS))
+
+    def correct(
+        self, tables: Sequence[str], blocks: Collection[BlockRange], correction: Correction
+    ) -> LakeReport:
+        """Put what is loaded there where tables have anything else in some blocks, on the record.
+
+        Files that Strata did not write are named no longer; what lacks comes in the same version,
+        so that no reader sees less. The receipts follow, as they vouch for the other tables.
+        """
+        report = LakeReport()
+        for table in tables:
+            if table != RECEIPTS:
+                report = report.and_(self._corrected(table, blocks, correction))
+        if report.refused or not tables:
+            return report
+        return report.and_(self._corrected(RECEIPTS, blocks, correction))
+
+    def _followed(self, table: str) -> LakeReport:
+        return self._alone(table, partial(self._follow, table))
+
+    def _corrected(
+        self, table: str, blocks: Collection[BlockRange], correction: Correction
+    ) -> LakeReport:
+        return self._alone(table, partial(self._correct, table, blocks, correction))
+
+    def _alone(self, table: str, work: Callable[[], LakeReport]) -> LakeReport:
+        return each_alone(table, partial(won_race, work, self.lake.place(table)))
+
+    def _follow(self, table: str) -> LakeReport:
+        """Write, upload and name what a table lacks."""
+        lake_table = LakeTable(self.lake, table)
+        version = lake_table.expected()
+        files = version.files if version else ()
+        due = [group for group in _groups(files, self.loaded.volumes) if self._is_due(table, group)]
+        if not due:
+            return LakeReport()
+        volumes = [volume for group in due for volume in group.absent(table)]
+        old = [file for group in due for file in group.outdated]
+        going = [file.file for file in (*old, *_states(files))]
+        is_merge = union(file.blocks for file in old) == union(item.blocks for item in volumes)
+        with scratch_folder(self.scratch) as folder:
+            new = self._files(table, volumes, folder)
+            added = lake_table.put(version, new, going, changes_data=not is_merge)
+        if is_merge:
+            return LakeReport(merged=len(old) - len(added))
+        return added_report(table, added)
+
+    def _correct(
+        self, table: str, blocks: Collection[BlockRange], correction: Correction
+    ) -> LakeReport:
+        """Write what a table has otherwise than it is loaded."""
+        version = LakeTable(self.lake, table).version()
+        if version is None:
+            return self._follow(table)
+        new: list[NewFile] = []
+        old: list[HeldFile] = []
+        with scratch_folder(self.scratch) as folder:
+            for group in _groups(version.ours, self.loaded.volumes):
+                is_due = group.reaches(blocks) if group.files else group.lacks(table)
+                if not (is_due and self._may_change(table, group)):
+                    continue
+                volumes = [volume for volume in group.volumes if _has_rows(volume, table)]
+                targets = [*self._files(table, volumes, folder)]
+                if self._is_right(version, group, targets):
+                    for file in targets:
+                        file.path.unlink()
+                else:
+                    new += targets
+                    old += group.files
+            if not (new or old or version.foreign):
+                return LakeReport()
+            going = [file.file for file in (*old, *_states(version.ours if new else ()))]
+            put_in_place(version, new, going, correction)
+        return LakeReport(replaced=max(len(new), len(old)) + len(version.foreign))
+
+    def _may_change(self, table: str, group: _Group) -> bool:
+        """Whether all that a group has is published, and, of receipts, in every table.
+
+        Raises `ConflictError` where a file has what is not loaded: it would be lost.
+        """
+        if not all(map(self.is_published, group.volumes)):
+            return False
+        if table == RECEIPTS and not all(map(self._is_whole, group.volumes)):
+            return False
+        runs = union(volume.blocks for volume in group.volumes)
+        for file in group.files:
+            if not any(run.holds(file.blocks) for run in runs):
+                raise ConflictError(
+                    f"{self.lake.place(table, file.file.name)} holds blocks that the warehouse "
+                    "lacks: load their segments first"
+                )
+        return True
+
+    def _is_due(self, table: str, group: _Group) -> bool:
+        """Whether a table lacks something of a group, and may have it.
+
+        Raises `ConflictError` where files that go have other rows than are loaded.
+        """
+        if not (group.lacks(table) and self._may_change(table, group)):
+            return False
+        for file in group.files:
+            if not self._is_same(table, file.blocks):
+                raise ConflictError(
+                    f"{self.lake.place(table, file.file.name)} has other rows than are loaded: "
+                    f"strata lake publish --replace REASON --table {table} --blocks {file.blocks} "
+                    "puts the loaded ones there"
+                )
+        return True
+
+    def _is_whole(self, volume: Volume) -> bool:
+        """Whether every table has the rows of a volume."""
+        for table in volume.data.keys() & frozenset(history_tables()):
+            version = LakeTable(self.lake, table).expected()
+            if version is None or version.lacks([volume.blocks]):
+                return False
+        return True
+
+    def _is_same(self, table: str, blocks: BlockRange) -> bool:
+        """Whether the lake's receipts in these blocks, if any, are those of what is loaded."""
+        if blocks not in self._differing:
+            loaded = {_said(receipt) for receipt in self.loaded.receipts(blocks)}
+            others = (receipt for receipt in self._receipts(blocks) if _said(receipt) not in loaded)
+            self._differing[blocks] = frozenset(receipt.table for receipt in others)
+        tables = self._differing[blocks]
+        return table not in tables and not (table == RECEIPTS and tables)
+
+    def _receipts(self, blocks: BlockRange) -> Iterator[Receipt]:
+        version = LakeTable(self.lake, RECEIPTS).expected()
+        for file in version.files if version else ():
+            if file.blocks.overlaps(blocks):
+                with scratch_folder(self.scratch) as folder:
+                    copy = folder / "receipts.parquet"
+                    fetched(self.lake, RECEIPTS, file, copy)
+                    rows = read_receipt_rows(copy)
+                receipts = parse_receipts(rows, self.lake.archive.chain_id)
+                yield from (receipt for receipt in receipts if blocks.holds(receipt.blocks))
+
+    def _is_right(self, version: Version, group: _Group, targets: Sequence[NewFile]) -> bool:
+        """Whether files have just the rows of the volumes, once, and are described by the log.
+
+        One that is not a volume's own file must render them; receipts are so few that they need
+        not.
+        """
+        table, names = version.table, {file.name for file in targets}
+        there = [file.file.name for file in group.files]
+        if {*there} != names and (table == RECEIPTS or group.lacks(table) or group.is_twice):
+            return False
+        for file in group.files:
+            is_own = file.file.name in names
+            receipts = None if is_own else self._of(table, file.blocks)
+            if not is_sound(version, file, receipts, self.scratch):
+                return False
+        return True
+
+    def _of(self, table: str, blocks: BlockRange) -> list[Receipt]:
+        return [receipt for receipt in self.loaded.receipts(blocks) if receipt.table == table]
+
+    def _files(self, table: str, volumes: Sequence[Volume], scratch: Path) -> Iterator[NewFile]:
+        """The files that a table should have of volumes with rows of it."""
+        for volume in volumes:
+            folder = Path(mkdtemp(dir=scratch))
+            if table == RECEIPTS:
+                path = folder / "receipts.parquet"
+                statistics = write_receipts(path, self.loaded.receipts(volume.blocks))
+                sha256 = content_sha256(path)
+                yield NewFile(path, volume.blocks, sha256, statistics, COLUMNS)
+            else:
+                file = self.loaded.file(volume, table, folder)
+                columns, data = (*file.columns, *OWN_COLUMNS), volume.data[table]
+                yield NewFile(file.path, volume.blocks, data.sha256, file.statistics, columns)
+                self.advance(data.size)
+
+
+def _has_rows(volume: Volume, table: str) -> bool:
+    """Whether a table should have a file of a volume."""
+    return table == RECEIPTS or table in volume.data
+
+
+def _said(receipt: Receipt) -> tuple[object, ...]:
+    """What a receipt says of a CSV."""
+    return receipt.segment, receipt.schema, receipt.rows, receipt.sha256
+
+
+def _states(files: Sequence[HeldFile]) -> list[HeldFile]:
+    """Copies of a table that was current state, of which there is history now."""
+    return [file for file in files if file.name.csv]
+
+
+def _groups(files: Sequence[HeldFile], volumes: Sequence[Volume]) -> Iterator[_Group]:
+    """Files of history and volumes in groups that share no block, ascending."""
+    history = (file for file in files if not file.name.csv)
+    parts: list[HeldFile | Volume] = sorted([*history, *volumes], key=lambda part: part.blocks)
+    while parts:
+        last, size = parts[0].blocks.last, 1
+        while size < len(parts) and parts[size].blocks.first <= last:
+            last = max(last, parts[size].blocks.last)
+            size += 1
+        group, parts = parts[:size], parts[size:]
+        yield _Group(
+            tuple(part for part in group if isinstance(part, HeldFile)),
+            tuple(part for part in group if isinstance(part, Volume)),
+        )
