@@ -19,11 +19,10 @@ from types import FrameType
 
 import click
 import uvicorn
-from starlette.applications import Starlette
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
-from api.app import create_app
+from api.app import Application
 from api.core.server_settings import ServeSettings, read_settings
 from api.core.sockets import address, host_and_port, listening, reserved
 from api.core.telemetry import log, log_config
@@ -123,7 +122,7 @@ class _Processes(Multiprocess):
             click.echo(self._greeting)
 
 
-def _config(settings: ServeSettings, app: Callable[[], Starlette]) -> uvicorn.Config:
+def _config(settings: ServeSettings, app: Callable[[], Application]) -> uvicorn.Config:
     listen = settings.listen
     return uvicorn.Config(
         app,
@@ -150,7 +149,7 @@ class WorkerStart:
 
     folder: Path
 
-    def app(self, settings: ServeSettings, parent: int) -> Starlette:
+    def app(self, settings: ServeSettings, parent: int) -> Application:
         """The application of one of them. Exits where it cannot be."""
         try:
             app = worker_app(settings, self.folder, parent)
@@ -182,17 +181,17 @@ class WorkerStart:
 
 def worker_app(
     settings: ServeSettings, metrics: Path | None = None, parent: int | None = None
-) -> Starlette:
+) -> Application:
     """The application of one process; its streams end when the server has to stop.
 
     Of several, it counts in the folder `metrics` and ends with the process `parent`.
     """
-    app = create_app(settings, metrics)
+    app = Application(settings, metrics)
     loop = asyncio.get_running_loop()
     if parent is not None:
-        app.state.outlived = loop.create_task(_outlived(parent))
+        app.watch = loop.create_task(_outlived(parent))
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _preceded(signal.getsignal(number), loop, app.state.service.stop))
+        signal.signal(number, _preceded(signal.getsignal(number), loop, app.service.stop))
     _keep_from_collections()
     return app
 

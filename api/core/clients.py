@@ -19,6 +19,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 
 from api.core.api_errors import ApiError, Code, RefusedError, UnavailableError
 from api.core.telemetry import Metrics
@@ -165,6 +166,7 @@ class RateLimiter:
         return Admission(status, tuple(headers))
 
 
+@lru_cache(maxsize=4096)  # a client asks many times
 def network_key(host: str) -> str:
     """Whose bucket a request takes from: its address, of IPv6 the network of 64 bits."""
     try:

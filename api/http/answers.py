@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from starlette.datastructures import Headers
-from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from api.core.api_errors import ApiError, Code, RefusedError
@@ -17,6 +16,8 @@ from api.http.pages.status_page import error_page
 from api.queries.messages import error_json
 
 RawHeaders = Iterable[tuple[bytes, bytes]]
+ANSWER_HEADERS = "answer_headers"
+"""Under which name of a request's scope are the headers that go with its answer, whatever it is."""
 
 JSON = b"application/json"
 HTML = b"text/html; charset=utf-8"
@@ -33,22 +34,27 @@ _OPENED = ("archive", "export", "other", "page")
 _OF_BODY = (b"content-type", b"content-length", b"etag")
 
 
-class Answer(Response):
+class Answer:
     """A status, a body and headers. To HEAD the server sends no body, only its length."""
 
     def __init__(
         self, status: int, body: bytes, content_type: bytes = JSON, headers: RawHeaders = ()
     ) -> None:
-        super().__init__(body, status)
+        self.status = status
+        self.body = body
         self.content_type = content_type
-        self.raw_headers = [*headers]
+        self.headers = [*headers]
         if status not in _WITHOUT_BODY:
             length = (b"content-length", str(len(body)).encode())
-            self.raw_headers = [(b"content-type", content_type), length, *headers]
+            self.headers = [(b"content-type", content_type), length, *headers]
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Send it: over HTTP, or in the place of a WebSocket's handshake."""
-        await Response.__call__(_as_opened(self, scope), scope, receive, send)
+        answer = _as_opened(self, scope)
+        kind = "http.response" if scope["type"] == "http" else "websocket.http.response"
+        head = {"status": answer.status, "headers": answer.headers}
+        await send({"type": f"{kind}.start", **head})
+        await send({"type": f"{kind}.body", "body": answer.body})
 
 
 def encoded(headers: Iterable[tuple[str, str]]) -> RawHeaders:
@@ -101,6 +107,11 @@ def room_of(scope: Scope) -> Room:
     return room
 
 
+def add_headers(scope: Scope, headers: Iterable[tuple[str, str]]) -> None:
+    """Have headers go with the answer to a request, whatever it is."""
+    scope[ANSWER_HEADERS] += encoded(headers)
+
+
 def departure(receive: Receive) -> Departure:
     """What returns when the client has left, or has got its whole answer."""
 
@@ -118,18 +129,18 @@ def _as_opened(answer: Answer, scope: Scope) -> Answer:
     none.
     """
     if (
-        answer.status_code < _FIRST_ERROR
+        answer.status < _FIRST_ERROR
         or answer.content_type != JSON
         or scope["type"] != "http"
         or scope.get("operation", "other") not in _OPENED
         or "text/html" not in Headers(scope=scope).get("accept", "")
     ):
         return answer
-    text = _sentence(json.loads(bytes(answer.body)))
-    headers = [pair for pair in answer.raw_headers if pair[0] not in _OF_BODY]
+    text = _sentence(json.loads(answer.body))
+    headers = [pair for pair in answer.headers if pair[0] not in _OF_BODY]
     fresh = ((b"cache-control", b"no-store"), (b"vary", b"accept"))
-    page = error_page(answer.status_code, text, _base(scope))
-    return Answer(answer.status_code, page, HTML, (*headers, *fresh, *PAGE_HEADERS))
+    page = error_page(answer.status, text, _base(scope))
+    return Answer(answer.status, page, HTML, (*headers, *fresh, *PAGE_HEADERS))
 
 
 def _sentence(document: dict[str, Any]) -> str:

@@ -19,7 +19,6 @@ from api.core.workers import Cancellation, Headers, QueryRunner, block_headers
 from api.http.answers import (
     Answer,
     RawHeaders,
-    client_key,
     departure,
     encoded,
     failure,
@@ -59,38 +58,30 @@ class CallEndpoint(Generic[_Request]):
             return
         await answer(scope, receive, send)
 
+    def refusal(self, error: ApiError) -> Answer:
+        """The answer to a request that may not ask now."""
+        return failure(error, _block_headers(self._runner.newest))
+
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
-        admission = self._runner.admit(client_key(scope))
-        headers = encoded(admission.headers)
-        if admission.refusal is not None:
-            return failure(admission.refusal, (*headers, *_block_headers(self._runner.newest)))
         try:
             pairs = await read_query(scope, receive)
             request = read_request(self._operation, pairs, scope["path_params"])
             seconds = time_limit(scope, self._runner.seconds)
         except MalformedParameterError as error:
-            return failure(error, headers)
+            return failure(error)
         except UnknownMethodError:
             return method_not_allowed()
         accepted = HeaderFields(scope=scope).get("accept")
         pretty = accepted == _PRETTY or any(name == "pretty" for name, _ in pairs)
-        room = room_of(scope)
-        return await self._run(request, seconds, receive, room, headers, pretty=pretty)
+        return await self._run(request, seconds, receive, room_of(scope), pretty=pretty)
 
     async def _run(
-        self,
-        request: _Request,
-        seconds: float,
-        receive: Receive,
-        room: Room,
-        headers: RawHeaders,
-        *,
-        pretty: bool,
+        self, request: _Request, seconds: float, receive: Receive, room: Room, *, pretty: bool
     ) -> Answer:
         operation = self._operation
         if self._fixed is not None:
             body = _indented(self._fixed) if pretty else self._fixed
-            return Answer(200, body, headers=(*headers, *_block_headers(self._runner.newest)))
+            return Answer(200, body, headers=_block_headers(self._runner.newest))
 
         def query(reading: Reading, _: Cancellation) -> tuple[bytes, Headers]:
             body = operation.answer(reading, request, record_json)
@@ -103,8 +94,8 @@ class CallEndpoint(Generic[_Request]):
         except CancelledError:
             raise
         except ApiError as error:
-            return failure(error, (_ERROR_TYPE, *headers, *_block_headers(self._runner.newest)))
-        return Answer(200, body, headers=(*headers, *encoded(more), *_block_headers(newest)))
+            return failure(error, (_ERROR_TYPE, *_block_headers(self._runner.newest)))
+        return Answer(200, body, headers=(*encoded(more), *_block_headers(newest)))
 
 
 def _block_headers(newest: Block | None) -> RawHeaders:

@@ -12,7 +12,7 @@ import re
 
 from isal import isal_zlib
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Send
 
 _GZIP = 16 + isal_zlib.MAX_WBITS
 _WANTED = re.compile(r"(?:^|,)\s*(?:x-)?gzip\s*(?:;\s*q\s*=\s*(?P<weight>[0-9.]+)\s*)?(?:,|$)")
@@ -21,30 +21,13 @@ _WITHOUT_BODY = (204, 304)
 _LARGE_BYTES = 64 * 1024
 
 
-class Compression:
-    """Compresses answers to clients that accept gzip."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request; see the class."""
-        if (
-            scope["type"] == "http"
-            and scope["method"] != "HEAD"
-            and wants_gzip(Headers(scope=scope).get("accept-encoding", ""))
-        ):
-            send = _Squeezed(send).send
-        await self._app(scope, receive, send)
-
-
 def wants_gzip(accepted: str) -> bool:
     """Whether an Accept-Encoding header names gzip with a weight above 0."""
     match = _WANTED.search(accepted.lower())
     return match is not None and (match["weight"] or "1").strip("0.") != ""
 
 
-class _Squeezed:
+class Squeezed:
     """Sends an answer on, compressed. Its head waits for the body, which says how long it is."""
 
     def __init__(self, send: Send) -> None:
@@ -54,6 +37,7 @@ class _Squeezed:
         self._plain = False
 
     async def send(self, message: Message) -> None:
+        """Send a message on."""
         if message["type"] == "http.response.start":
             self._plain = _must_stay(message)
             if not self._plain:

@@ -322,8 +322,8 @@ def _refusal(why: Closing, default_headers: list[tuple[bytes, bytes]]) -> bytes:
     """The whole answer, as it is sent."""
     code, message, status = _REFUSALS[why]
     answer = refusal(code, message, status, [*default_headers, (b"connection", b"close")])
-    lines = (name + b": " + value + b"\r\n" for name, value in answer.raw_headers)
-    return b"".join([STATUS_LINE[answer.status_code], *lines, b"\r\n", answer.body])
+    lines = (name + b": " + value + b"\r\n" for name, value in answer.headers)
+    return b"".join([STATUS_LINE[answer.status], *lines, b"\r\n", answer.body])
 
 
 def _has_valid_host(headers: Iterable[tuple[bytes, bytes]], version: str) -> bool:

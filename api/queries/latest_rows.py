@@ -19,7 +19,7 @@ from transforms.lookups.identities import Identities, halves_sql, identities_of
 from transforms.lookups.repeated import repeated
 
 # Fetched beyond a page, since a few rows are in two volumes.
-_SPARE_ROWS = 16
+_SPARE_ROWS = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from pathlib import Path
 import httpx2
 import uvicorn
 
-from api.app import create_app
+from api.app import Application
 from api.core.server_settings import Access, Limits, Listen, ServeSettings
 from api.core.sockets import listening, reserved
 from api.core.workers import Cancellation
@@ -92,8 +92,8 @@ def serving(given: ServeSettings, send_buffer: int | None = None) -> Iterator[Se
 
         def run() -> None:
             def application() -> object:
-                app = create_app(given)
-                started.put((app.state.service, asyncio.get_running_loop()))
+                app = Application(given)
+                started.put((app.service, asyncio.get_running_loop()))
                 return app
 
             config = uvicorn.Config(

@@ -53,7 +53,7 @@ from api.serve import worker_app
 
 async def main():
     app = worker_app(read_settings(warehouse=sys.argv[1], archive=sys.argv[2], grpc_port=0))
-    async with app.router.lifespan_context(app):
+    async with app.lifespan_context(app):
         print(gc.get_freeze_count(), len(gc.get_objects()))
 
 asyncio.run(main())
