@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, partial
-from itertools import chain, islice, repeat
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import orjson
@@ -26,10 +25,9 @@ from api.core.descriptors import Field, Message, ScalarType
 from api.queries.pagination import Record
 
 Dictionary = dict[str, Any]
-Converter = Callable[[Sequence[Record]], list[Dictionary]]
+Converter = Callable[[Record], Dictionary]
 Names = Callable[[Field], str]
 Kinds = Mapping[ScalarType, Callable[[Any], Any]]
-_Change = Callable[[Sequence[Any]], Iterable[Any]]
 # What HTML and JavaScript would misread; the gateway escapes it too. All of it stands in strings.
 _ESCAPES = {char.encode(): f"\\u{ord(char):04x}".encode() for char in "<>&"}
 _WIDE_ESCAPES = {char.encode(): f"\\u{ord(char):04x}".encode() for char in "\u2028\u2029"}
@@ -37,72 +35,48 @@ _ERROR_DETAIL = "type.googleapis.com/vega.ErrorDetail"
 
 
 def converter(message: Message, name: Names, kinds: Kinds) -> Converter:
-    """The function that converts records of a message: made once, so that a row costs little.
+    """The function that converts a record of a message: compiled once, so that a row costs little.
 
     What is optional and None is left out; a message that is None stays None.
     """
-    names = [name(field) for field in message.fields]
-    optional = [name(field) for field in message.fields if field.optional]
-    changes = [*enumerate(_change(field, name, kinds) for field in message.fields)]
-    conversions = [(place, change) for place, change in changes if change is not None]
-
-    def convert(records: Sequence[Record]) -> list[Dictionary]:
-        if not (records and names):
-            return [{} for _ in records]
-        columns: list[Any] = [*zip(*records, strict=True)]
-        for place, change in conversions:
-            columns[place] = change(columns[place])
-        entries = _dictionaries(names, columns)
-        for key in optional:
-            for entry in entries:
-                if entry[key] is None:
-                    del entry[key]
-        return entries
-
+    functions: dict[str, Any] = {}
+    values = [f"v{at}" for at in range(len(message.fields))]
+    entries = []
+    for value, field in zip(values, message.fields, strict=True):
+        if isinstance(field.type, Message):
+            functions[f"f{value}"] = converter(field.type, name, kinds)
+        elif field.type in kinds:
+            functions[f"f{value}"] = kinds[field.type]
+        entries.append(f"{name(field)!r}: {_expression(field, value, functions)}")
+    optional = [
+        f"    if {value} is None: del entry[{name(field)!r}]\n"
+        for value, field in zip(values, message.fields, strict=True)
+        if field.optional
+    ]
+    exec(
+        f"def convert(record):\n    [{', '.join(values)}] = record\n"
+        f"    entry = {{{', '.join(entries)}}}\n{''.join(optional)}    return entry",
+        functions,
+    )
+    convert: Converter = functions["convert"]
     return convert
 
 
-def _dictionaries(names: Sequence[str], columns: Sequence[Any]) -> list[Dictionary]:
-    # An answer has thousands of small ones, edges for instance: literals take half the time.
-    if len(names) == 1:
-        return [{names[0]: value} for value in columns[0]]
-    if len(names) == 2:
-        first, second = names
-        return [{first: left, second: right} for left, right in zip(*columns, strict=True)]
-    return [*map(dict, map(zip, repeat(names), zip(*columns, strict=True)))]
-
-
-def _change(field: Field, name: Names, kinds: Kinds) -> _Change | None:
-    """How a column of values is converted; None: it stays as it is."""
-    kind = field.type
-    if isinstance(kind, Message):
-        convert: _Change = converter(kind, name, kinds)
-    elif kind in kinds:
-        convert = partial(map, kinds[kind])
-        if not (field.repeated or field.optional):
-            return convert
-    else:
-        return None
-    return partial(_change_lists if field.repeated else _change_set, convert)
-
-
-def _change_set(convert: _Change, values: Sequence[Any]) -> Iterable[Any]:
-    """Convert the values that are there, together."""
-    if None not in values:
-        return convert(values)
-    converted = iter(convert([value for value in values if value is not None]))
-    return [None if value is None else next(converted) for value in values]
-
-
-def _change_lists(convert: _Change, lists: Sequence[Any]) -> Iterable[Any]:
-    """Convert the items of all lists together."""
-    items = iter(convert([*chain.from_iterable(lists)]))
-    return [[*islice(items, len(each))] for each in lists]
+def _expression(field: Field, value: str, functions: Mapping[str, Any]) -> str:
+    """How a value of a field is converted, as Python."""
+    function = f"f{value}"
+    if function not in functions:
+        return value
+    if field.repeated:
+        return f"[{function}(item) for item in {value}]"
+    if field.optional or isinstance(field.type, Message):
+        return f"None if {value} is None else {function}({value})"
+    return f"{function}({value})"
 
 
 def record_json(message: Message, record: Record) -> bytes:
     """A record as a JSON object."""
-    return _json(_converter(message)([record])[0])
+    return _json(_converter(message)(record))
 
 
 def error_json(error: ApiError) -> bytes:

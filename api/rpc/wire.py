@@ -40,7 +40,7 @@ _MOST_DIGITS = 18
 
 def write_record(message: Message, record: Record) -> bytes:
     """A record as a message."""
-    return encoded(message_class(message.name), _converter(message)([record])[0])
+    return encoded(message_class(message.name), _converter(message)(record))
 
 
 def encoded(wire: type[Wire], arguments: Arguments) -> bytes:

@@ -1,4 +1,4 @@
-"""Key-ordered pages: rows of a table by a key, 64 in a page, as servers answer with them.
+"""Key-ordered pages: rows of a table by a key, 32 in a page, as servers answer with them.
 
 A page table of SQLite has a row for each page: `page`, its number from 0 on; under an index the
 least key in it (of page 0 the key before all, so that every key has its page); `following`, the
@@ -26,7 +26,7 @@ from isal import isal_zlib
 from transforms.duck import Connection
 from transforms.errors import IntegrityError
 
-PAGE_ROWS = 64
+PAGE_ROWS = 32
 """Rows of every page but the last of a table."""
 
 # As many as are read at once: a multiple of a page, and of what DuckDB hands out. What a client
