@@ -17,9 +17,6 @@ from tests.segments_kit import KIT_CHAIN
 
 STRATA = Path(sys.executable).parent / "strata"
 
-NO_LAKE = ["#%20b% s", "-new\nline:&=c@"]
-"""Where deltalake opens no tables."""
-
 ODD = ["#%20b% s", 'it\'s "so"; [x]*', "ünï-日本 $HOME {a}", "-new\nline:&=c@"]
 
 
@@ -57,7 +54,6 @@ def process(place: Path, *arguments: str, **given: Path) -> subprocess.Completed
 @pytest.mark.parametrize("name", ODD)
 def test_what_works_works_in_every_place(tmp_path: Path, strata: Strata, name: str) -> None:
     place = tmp_path / name
-    lake = Path(str(int(name not in NO_LAKE)))
     make_segment(site_settings(place), 0)
 
     for arguments in (
@@ -68,29 +64,13 @@ def test_what_works_works_in_every_place(tmp_path: Path, strata: Strata, name: s
         ("run",),
         ("verify",),
     ):
-        answer = strata(place, *arguments, STRATA_LAKE=lake)
+        answer = strata(place, *arguments)
         assert (answer.returncode, answer.stderr) == (0, ""), (arguments, answer.stderr)
     out = ("--out", str(place / "exports"))
-    done = process(place, "export", "blocks", "1", "10", *out, STRATA_LAKE=lake)
+    done = process(place, "export", "blocks", "1", "10", *out)
     assert (done.returncode, done.stderr) == (0, "")
     assert (place / "exports" / f"{KIT_CHAIN}-blocks-1-10.zip").exists()
     assert {path.name for path in tmp_path.iterdir()} == {name}
-
-
-@pytest.mark.parametrize("name", NO_LAKE)
-def test_a_place_where_no_lake_can_lie_is_refused_before_anything_is_published(
-    tmp_path: Path, strata: Strata, name: str
-) -> None:
-    place = tmp_path / name
-    make_segment(site_settings(place), 0)
-    assert strata(place, "load").returncode == 0
-
-    for command in ("publish", "run"):
-        answer = strata(place, command)
-        assert answer.returncode == 2, command
-        assert "leave the lake out (STRATA_LAKE=0)" in answer.stderr
-        assert len(answer.stderr.splitlines()) == 1
-        assert not (place / "archive").exists(), command
 
 
 def test_a_question_mark_works_where_no_database_lies(tmp_path: Path, strata: Strata) -> None:
