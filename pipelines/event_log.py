@@ -66,6 +66,8 @@ class BatchedSqliteEventLogStorage(SqliteEventLogStorage):
         self._open_connections: dict[str, Connection] = {}
         self._waiting: list[dg.EventLogEntry] = []
         self._known_tables: set[str] = set()
+        self._known_columns: set[str] = set()
+        self._known_indexes: set[str] = set()
         index = Path(base_dir, f"{INDEX_SHARD_NAME}.db")
         begun = index.exists()
         super().__init__(base_dir, inst_data)
@@ -146,6 +148,19 @@ class BatchedSqliteEventLogStorage(SqliteEventLogStorage):
             self._known_tables.add(table_name)
         return table_name in self._known_tables
 
+    def has_secondary_index(self, name: str) -> bool:
+        """Whether an index of events is complete: once it is, it stays so."""
+        if name not in self._known_indexes and super().has_secondary_index(name):
+            self._known_indexes.add(name)
+        return name in self._known_indexes
+
+    def _has_asset_key_col_on_connection(self, conn: Connection, column_name: str) -> bool:
+        # Asked for each event, and each time SQLAlchemy reads the table's definition.
+        known = self._known_columns
+        if column_name not in known and super()._has_asset_key_col_on_connection(conn, column_name):
+            known.add(column_name)
+        return column_name in known
+
     def close_run(self, run_id: str) -> None:
         """Close the file of a run that is going to be removed."""
         with self._lock:
@@ -203,7 +218,8 @@ class BatchedSqliteEventLogStorage(SqliteEventLogStorage):
         event.listen(engine, "connect", _do_not_wait_for_the_disk)
         if shard not in self._initialized_dbs:
             if shard == INDEX_SHARD_NAME:
-                self._initdb(engine)
+                if not _has_revision(self.path_for_shard(shard)):
+                    self._initdb(engine)
             else:
                 _copy_schema(*map(self.path_for_shard, (INDEX_SHARD_NAME, shard)))
             self._initialized_dbs.add(shard)
@@ -213,6 +229,17 @@ class BatchedSqliteEventLogStorage(SqliteEventLogStorage):
         while len(self._engines) > keep:
             _, oldest = self._engines.popitem(last=False)
             oldest.dispose()
+
+
+def _has_revision(index: str) -> bool:
+    """Whether the tables of the index were made; Alembic would read all migrations to say so."""
+    timeout = SQLITE_BUSY_TIMEOUT_SECONDS
+    with (
+        suppress(sqlite3.OperationalError),  # there are no tables
+        closing(sqlite3.connect(index, timeout)) as con,
+    ):
+        return con.execute("select version_num from alembic_version").fetchone() is not None
+    return False
 
 
 def _copy_schema(index: str, run: str) -> None:

@@ -35,8 +35,8 @@ _SMALL_BYTES = 2**20
 _SMALL_FILE_BYTES = 16 * 2**20
 _FEW_FILES = 20
 
-# By process, as a forked one leaves those of its parent alone, by threads and limit of memory.
-_idle: defaultdict[tuple[int, int | None, str | None], list[Connection]] = defaultdict(list)
+# By process, as a forked one leaves those of its parent alone, and by threads.
+_idle: defaultdict[tuple[int, int | None], list[Connection]] = defaultdict(list)
 
 
 def check_folder(folder: Path) -> None:
@@ -90,9 +90,9 @@ def _opened(
     """
     import duckdb
 
-    idle = _idle[os.getpid(), threads, memory_limit]
+    idle = _idle[os.getpid(), threads]
     with plain_errors(scratch):
-        con = _idle_instance(idle, scratch) if is_kept else None
+        con = _idle_instance(idle, memory_limit, scratch) if is_kept else None
         if con is None:
             con = duckdb.connect(":memory:", config=_config(threads, memory_limit, scratch))
         try:
@@ -109,13 +109,16 @@ def _opened(
     del idle[:-_MOST_IDLE]
 
 
-def _idle_instance(idle: list[Connection], scratch: Path | None) -> Connection | None:
+def _idle_instance(
+    idle: list[Connection], memory_limit: str | None, scratch: Path | None
+) -> Connection | None:
     from transforms.duck_errors import Error
 
     with suppress(IndexError, Error):  # there is none, or it has spilled to another folder
         con = idle.pop()
-        if scratch is not None:
-            con.execute(f"set temp_directory = {quote_text(scratch)}")
+        for name, value in (("memory_limit", memory_limit), ("temp_directory", scratch)):
+            how = f"reset {name}" if value is None else f"set {name} = {quote_text(value)}"
+            con.execute(how)
         return con
     return None
 

@@ -33,7 +33,6 @@ from exporters.archive.document_store import DocumentStore
 from exporters.archive.entries import Entry
 from exporters.archive.index import ArchiveIndex, parse_index
 from exporters.archive.shards import SHARD_BLOCKS, Shard, shard_blocks, shard_path, table_columns
-from exporters.zips.sources import ByteSource, LocalSource, ObjectSource
 from transforms.block_range import BlockRange
 from transforms.bounded_cache import BoundedCache
 from transforms.errors import BusyError, IntegrityError
@@ -42,6 +41,7 @@ from transforms.stores.store import LostRaceError, Store, asked_together, read_a
 
 if TYPE_CHECKING:
     from exporters.signing_keys import Signer
+    from exporters.zips.sources import ByteSource
 
 _Result = TypeVar("_Result")
 
@@ -159,6 +159,9 @@ class Archive:
 
         With `state`, the store's own version of the object, only that one is read.
         """
+        # Whoever looks reads no ZIP.
+        from exporters.zips.sources import LocalSource, ObjectSource
+
         key = self.key(entry.path)
         if (path := self.store.path(key)) is not None:
             return LocalSource(path, entry.bytes, entry.sha256, state or "")

@@ -23,7 +23,7 @@ from exporters.archive.templating import render
 MOST_ENTRIES = 100
 _MOST_FILES = 20  # that an entry of the list of revisions names
 _NOTHING_YET = "1970-01-01T00:00:00Z"  # a feed must say when it changed, also one without entries
-_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import entry_points
 from importlib.util import find_spec
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from pipelines.lasting_objects import lasting_objects
 from pipelines.stopping import leave_signals
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class _Commands(click.Group):
     """Finds a command in `pipelines.commands.<name>`, as its function `command`, or as a plugin."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return [*COMMANDS, *sorted(entry_points(group=PLUGINS).names)]
+        return [*COMMANDS, *sorted(_plugins().names)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         try:
@@ -70,7 +72,7 @@ class _Commands(click.Group):
                     module = import_module(f"pipelines.commands.{cmd_name}")
                 command = module.command
             else:
-                plugins = entry_points(group=PLUGINS, name=cmd_name)
+                plugins = _plugins().select(name=cmd_name)
                 if not plugins:
                     return None
                 (plugin,) = plugins
@@ -99,6 +101,13 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
             raise click.Abort from error  # for the former click prints a line of its own
+
+
+def _plugins() -> EntryPoints:
+    # It imports what reads e-mail, and most commands are none of these.
+    from importlib.metadata import entry_points
+
+    return entry_points(group=PLUGINS)
 
 
 def _not_installed(name: str, error: ModuleNotFoundError) -> click.Command:

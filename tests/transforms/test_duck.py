@@ -84,6 +84,22 @@ def test_an_instance_that_spilled_or_failed_renders_nothing_else(tmp_path: Path)
         assert last.execute(_SORT).fetchone() == (3_000_000,)
 
 
+def test_an_instance_has_the_memory_and_the_folder_of_the_block_that_has_it(
+    tmp_path: Path,
+) -> None:
+    settings = "select current_setting('memory_limit'), current_setting('temp_directory')"
+    with file_connection() as con:
+        usual = con.execute(settings).fetchone()
+    for name, limit, shown in (("a", "60MB", "57.2 MiB"), ("b", "90MB", "85.8 MiB")):
+        folder = tmp_path / name
+        with working_connection(folder, size=1000, memory_limit=limit) as other:
+            assert other is con
+            assert other.execute(settings).fetchone() == (shown, str(folder))
+    with file_connection() as last:
+        assert last is con
+        assert last.execute(settings).fetchone() == usual
+
+
 def test_a_small_file_is_let_go_of_and_the_next_is_read_by_the_same_instance(
     tmp_path: Path,
 ) -> None:

@@ -121,13 +121,17 @@ def part_sql(
     )
 
 
-def lake_reader(scratch: Path, memory_mb: int) -> AbstractContextManager[Connection]:
+def lake_reader(
+    scratch: Path, memory_mb: int, size: int | None = None
+) -> AbstractContextManager[Connection]:
     """Open an in-memory DuckDB for files of the lake, where work has `memory_mb` of memory.
+
+    `size` is that of `working_connection`.
 
     To render a row of many megabytes from Parquet takes a third more than to load it: with half as
     much again, what was loaded can be published.
     """
-    return working_connection(scratch, memory_limit=rendering_text(memory_mb))
+    return working_connection(scratch, size=size, memory_limit=rendering_text(memory_mb))
 
 
 @contextmanager

@@ -77,7 +77,7 @@ def state_rows(warehouse: Warehouse) -> Iterator[StateRows | None]:
         read_only_connection(
             files.path(volume.file), threads=1, scratch=scratch, memory_limit=memory_limit
         ) as con,
-        lake_reader(scratch, backing.memory_mb) as proof,
+        lake_reader(scratch, backing.memory_mb, volume.size) as proof,
     ):
         receipts = read_receipts(con, "from strata.receipts", {})
         yield StateRows(volume.blocks, {receipt.table: receipt for receipt in receipts}, con, proof)

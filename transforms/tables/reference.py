@@ -154,10 +154,18 @@ def _view_type(table: str, column: Column) -> str:
     return _DECIMAL if column.type == "numeric" and stored_type == "VARCHAR" else stored_type
 
 
+@cache
+def _names_by_version(table: str) -> tuple[tuple[int, frozenset[str]], ...]:
+    return tuple(
+        (version, frozenset(state.schema.names if state else ()))
+        for version, state in table_changes(table)
+    )
+
+
 def _versions(table: str, column: str) -> Iterator[Versions]:
     since: int | None = None
-    for version, state in table_changes(table):
-        has = state is not None and column in state.schema.names
+    for version, names in _names_by_version(table):
+        has = column in names
         if has and since is None:
             since = version
         elif not has and since is not None:
