@@ -54,6 +54,6 @@ def loaded_history(warehouse: Warehouse) -> Iterator[LoadedHistory]:
     catalog, backing = warehouse.loaded_catalog(), warehouse.backing
     with (
         scratch_folder(backing.scratch) as scratch,
-        lake_reader(scratch, backing.memory_mb, sum(r.bytes for r in receipts)) as con,
+        lake_reader(scratch, backing.memory_mb) as con,
     ):
         yield LoadedHistory(catalog, catalog.history(), backing.files, con)
