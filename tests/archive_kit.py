@@ -67,7 +67,7 @@ def part_request(
     body = "".join(lines).encode()
     path = folder / (salt or "plain") / zip_name(CHAIN, table, blocks)
     name = csv_name(CHAIN, table, version, blocks)
-    part = write_part_zip(path, name, columns.header, [body], rows, durable=False)
+    part = write_part_zip(path, name, columns.header, [body], rows)
     sha256 = hashlib.sha256(columns.header + body).hexdigest()
     return PublishRequest(
         table, path, (segment_source(blocks, version),), (columns,), rows, (sha256,), part.sha256

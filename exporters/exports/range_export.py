@@ -121,10 +121,10 @@ class RangeExporter:
         """
         check_null(null)
         plan, receipts = _planned(holdings, table, first, last)
-        stage = PartStage(folder, style or self.style, durable=False)
+        stage = PartStage(folder, style or self.style)
         for receipt in receipts:
             data = holdings.rows(table, receipt.blocks)
-            render_part(stage, data, receipt, self.cache / "scratch", self.memory_limit, null=null)
+            render_part(stage, data, receipt, folder, self.memory_limit, null=null)
         parts = (
             PartColumns.of(_staged(stage, plan, blocks) for blocks in span.segments)
             for span in plan.spans

@@ -45,7 +45,7 @@ class RenderedParts:
         `data` is the data file with its rows, if it has any. Raises `IntegrityError` where that is
         damaged: what it renders is held against the receipt.
         """
-        stage = PartStage(self.folder / receipt.sha256, self.style, durable=False)
+        stage = PartStage(self.folder / receipt.sha256, self.style)
         path = stage.path(receipt.segment.chain_id, receipt.table, receipt.blocks)
         if again or not path.exists():
             render_part(stage, data, receipt, self.cache / "scratch", self.memory_limit)
@@ -80,7 +80,7 @@ def render_part(
         scratch_folder(scratch) as folder,
         rendered_table(data, folder, receipt, null=null, memory_limit=memory_limit) as text,
     ):
-        stage.write(receipt.segment, receipt.schema, text.header, text.body, receipt.rows)
+        stage.write(receipt.segment, receipt.schema, text.header, text.body, receipt.rows, folder)
 
 
 def _files(folder: Path) -> Iterator[tuple[float, int, Path]]:

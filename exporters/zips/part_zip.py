@@ -47,12 +47,12 @@ def write_part_zip(
     level: int = DEFAULT_LEVEL,
     *,
     scratch: Path | None = None,
-    durable: bool = True,
 ) -> PartZip:
     """Write the ZIP of one CSV to `path`: its header line, then its body in pieces of any length.
 
     The same text gives the same bytes. Memory is bounded; `path` appears whole or not at all, and
-    whatever `body` raises passes through. `scratch` and `durable` are those of `new_file`.
+    whatever `body` raises passes through. It may not survive a power cut. For `scratch` see
+    `new_file`.
     """
     folder = scratch or path.parent
     folder.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ def write_part_zip(
         body_run = deflate(body, spool.write, level)
         member = Member(member_name, 0, header_run, body_run, rows)
         spool.seek(0)
-        with new_file(path, scratch, durable=durable) as file:
+        with new_file(path, scratch, durable=False) as file:
             out = _HashingFile(file)
             out.write(local_header(member))
             shutil.copyfileobj(spool, out)

@@ -1,7 +1,7 @@
 """Staged ZIPs, the parts that wait to be published: a local folder of single-segment ZIPs.
 
 `<root>/<chain id>/<table>/<zip name>`, and beside each its hash as it was written, in a file as
-`sha256sum` writes it; unfinished files lie in `<root>/unfinished` only.
+`sha256sum` writes it. A power cut may damage them: they are rendered again.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 from exporters.zip_names import NameStyle, csv_name, zip_name
 from exporters.zips.runs import DEFAULT_LEVEL
 from transforms.block_range import BlockRange
-from transforms.files import new_file
-from transforms.scratch import scratch_folder, sweep_scratch
+from transforms.scratch import sweep_scratch
 from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import HISTORY_TABLES, TableSchema
 
@@ -31,19 +30,15 @@ _BLOCKS = re.compile(r".*-(\d{1,19})-(\d{1,19})\.zip")
 
 @dataclass(frozen=True, slots=True)
 class PartStage:
-    """A folder of parts. Any number of processes may write it; the same part twice is one part.
-
-    `durable` makes each part survive a power cut; without it a load must be repeated after one.
-    """
+    """A folder of parts. Any number of processes may write it; the same part twice is one part."""
 
     root: Path
     style: NameStyle = NameStyle.SPEC
     level: int = DEFAULT_LEVEL
-    durable: bool = True
 
     @property
     def scratch(self) -> Path:
-        """Where unfinished files lie; they are on the stage's own file system."""
+        """Where who publishes parts has unfinished files, on the file system of the parts."""
         return self.root / "unfinished"
 
     def write(
@@ -53,11 +48,12 @@ class PartStage:
         header: bytes,
         body: Iterable[bytes],
         rows: int,
+        scratch: Path,
     ) -> None:
         """Keep one table of one segment as a part, replacing an earlier one.
 
         Only the tables of the network's history are kept. What `body` raises passes through, and
-        then nothing is kept.
+        then nothing is kept. Unfinished files lie in `scratch`, on the stage's own file system.
         """
         # Whoever only looks at what waits neither writes nor reads a ZIP.
         from exporters.zips.part_zip import write_part_zip
@@ -67,21 +63,18 @@ class PartStage:
             return
         identity = (segment.chain_id, schema.table)
         path = self.path(*identity, segment.blocks)
-        with scratch_folder(self.scratch) as scratch:
-            part = write_part_zip(
-                path,
-                csv_name(*identity, segment.version, segment.blocks, self.style),
-                header,
-                body,
-                rows,
-                self.level,
-                scratch=scratch,
-                durable=self.durable,
-            )
-            # A kill before this line, or a power cut soon after it, leaves a part whose hash is
-            # not known or another one: it counts as damaged and is rendered again.
-            with new_file(_hash_file(path), scratch, durable=False) as file:
-                file.write(f"{part.sha256}  {path.name}\n".encode())
+        part = write_part_zip(
+            path,
+            csv_name(*identity, segment.version, segment.blocks, self.style),
+            header,
+            body,
+            rows,
+            self.level,
+            scratch=scratch,
+        )
+        # A kill before this line, or a power cut soon after it, leaves a part whose hash is not
+        # known or another one: it counts as damaged and is rendered again.
+        _hash_file(path).write_bytes(f"{part.sha256}  {path.name}\n".encode())
 
     def path(self, chain_id: str, table: str, blocks: BlockRange) -> Path:
         """Where the part of a table over `blocks` lies, if it is there."""

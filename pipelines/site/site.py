@@ -14,6 +14,7 @@ from exporters.zip_names import NameStyle
 from exporters.zips.staging import PartStage
 from pipelines.settings import Settings
 from transforms.block_range import BlockRange
+from transforms.scratch import scratch_folder
 from transforms.segments.source import Source
 from transforms.stores.store import Store
 from transforms.stores.store_address import open_store
@@ -172,9 +173,12 @@ class Site:
 
     def stage_part(self, receipt: Receipt) -> None:
         """Render a loaded table of a segment from the warehouse as a staged ZIP."""
-        with self.warehouse.render(receipt.blocks, receipt.table) as table:
+        with (
+            scratch_folder(self.scratch()) as scratch,
+            self.warehouse.render(receipt.blocks, receipt.table) as table,
+        ):
             self.stage.write(
-                receipt.segment, receipt.schema, table.header, table.body, receipt.rows
+                receipt.segment, receipt.schema, table.header, table.body, receipt.rows, scratch
             )
 
     def scratch(self) -> Path:

@@ -54,7 +54,7 @@ class Site:
 
     @property
     def stage(self) -> PartStage:
-        return PartStage(self.warehouse.cache / "parts", durable=False)
+        return PartStage(self.warehouse.cache / "parts")
 
     @property
     def archive(self) -> Archive:

@@ -90,7 +90,7 @@ def make_history(folder: Path, segments: int) -> None:
     warehouse = open_warehouse(folder / "warehouse")
     source = Source(FolderStore(folder / "source"))
     pending = warehouse.survey(source).pending
-    stage = PartStage(warehouse.cache / "parts", durable=False)
+    stage = PartStage(warehouse.cache / "parts")
     for start in range(0, len(pending), _BATCH):
         report = warehouse.load(source, pending[start : start + _BATCH], stage)
         assert not report.failures, report.failures

@@ -72,7 +72,7 @@ def _load(warehouse: Warehouse, folder: Path, segments: int) -> Volume:
     """Load the first segments; returns the volume that they became."""
     write_history(folder, segments)
     source = Source(FolderStore(folder))
-    stage = PartStage(warehouse.cache / "parts", durable=False)
+    stage = PartStage(warehouse.cache / "parts")
     report = warehouse.load(source, warehouse.survey(source).pending, stage)
     assert not report.failures, report.failures
     shutil.rmtree(warehouse.cache / "parts")

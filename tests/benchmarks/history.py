@@ -165,7 +165,7 @@ def _real_entry(root: Path, schema: TableSchema, number: int) -> Entry:
     ).encode()
     path = root / CHAIN / TABLE / zip_name(CHAIN, TABLE, blocks)
     name = csv_name(CHAIN, TABLE, VERSION, blocks)
-    write_part_zip(path, name, schema.header, [body], ROWS, durable=False)
+    write_part_zip(path, name, schema.header, [body], ROWS)
     (part,) = read_parts(LocalSource.open(path))
     text = hashlib.sha256(schema.header + body).hexdigest()
     runs = (part.member.header, part.member.body)

@@ -45,7 +45,7 @@ def measure(source: Path, home: Path, batch: int) -> Row:
     warehouse = open_warehouse(home / "warehouse")
     origin = Source(FolderStore(source))
     pending = warehouse.survey(origin).pending
-    stage = PartStage(home / "parts", durable=False)
+    stage = PartStage(home / "parts")
     loaded: set[str] = set()
     began = time.process_time()
     for start in range(0, len(pending), batch):

@@ -81,7 +81,7 @@ def write_parts(folder: Path, count: int, csv_bytes: int) -> list[Path]:
         rows = sum(piece.count(b"\n") for piece in body)
         path = folder / zip_name("bench", "orders", blocks)
         name = csv_name("bench", "orders", 1, blocks)
-        write_part_zip(path, name, HEADER, body, rows, durable=False)
+        write_part_zip(path, name, HEADER, body, rows)
         paths.append(path)
     return paths
 

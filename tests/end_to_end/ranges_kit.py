@@ -89,7 +89,7 @@ def source_segments(folder: Path) -> list[SourceSegment]:
 
 def load(folder: Path, home: Path) -> Loaded:
     """Load the segments of a folder into a warehouse and parts of their own below `home`."""
-    warehouse, stage = open_warehouse(home / "warehouse"), PartStage(home / "parts", durable=False)
+    warehouse, stage = open_warehouse(home / "warehouse"), PartStage(home / "parts")
     source = Source(FolderStore(folder))
     report = warehouse.load(source, warehouse.survey(source).pending, stage)
     assert report.failures == []

@@ -63,7 +63,7 @@ def make_part(
     """Write the ZIP of one part and read it back."""
     path = folder / zip_name(CHAIN, TABLE, blocks)
     name = csv_name(CHAIN, TABLE, version, blocks)
-    write_part_zip(path, name, header, body, rows, durable=False)
+    write_part_zip(path, name, header, body, rows)
     return read_parts(LocalSource.open(path))[0]
 
 

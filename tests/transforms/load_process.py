@@ -41,12 +41,13 @@ class _Gate(MemorySink):
         header: bytes,
         body: Iterable[bytes],
         rows: int,
+        scratch: Path,
     ) -> None:
         if self._wait is not None:
             self._wait.read_bytes()
             self._wait = None
         self._left -= 1
-        super().write(segment, schema, header, self._killing(body), rows)
+        super().write(segment, schema, header, self._killing(body), rows, scratch)
 
     def _killing(self, body: Iterable[bytes]) -> Iterator[bytes]:
         yield from body

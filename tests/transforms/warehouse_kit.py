@@ -61,6 +61,7 @@ class MemorySink:
         header: bytes,
         body: Iterable[bytes],
         rows: int,
+        scratch: Path,
     ) -> None:
         key = (segment.blocks, schema.table)
         self.csvs[key] = header + b"".join(body)

@@ -255,8 +255,10 @@ def deflated_otherwise(asked: Asked) -> Asked:
     shutil.rmtree(site.root / "archive")
     (receipt,) = site.warehouse.receipts([SECOND], "orders")
     with site.warehouse.render(SECOND, "orders") as text:
-        stage = PartStage(site.stage.root, level=2, durable=False)
-        stage.write(receipt.segment, receipt.schema, text.header, text.body, receipt.rows)
+        stage = PartStage(site.stage.root, level=2)
+        stage.write(
+            receipt.segment, receipt.schema, text.header, text.body, receipt.rows, stage.scratch
+        )
     site.publish([SECOND], ["orders"])
     return asked
 

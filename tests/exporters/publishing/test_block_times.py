@@ -36,7 +36,7 @@ def blocks_request(folder: Path, first: int, times: list[str]) -> PublishRequest
     body = "".join(rows).encode()
     path = folder / "parts" / zip_name(CHAIN, "blocks", blocks)
     name = csv_name(CHAIN, "blocks", 1, blocks)
-    part = write_part_zip(path, name, columns.header, [body], len(times), durable=False)
+    part = write_part_zip(path, name, columns.header, [body], len(times))
     sha256 = hashlib.sha256(columns.header + body).hexdigest()
     source = segment_source(blocks)
     return PublishRequest("blocks", path, (source,), (columns,), len(times), (sha256,), part.sha256)

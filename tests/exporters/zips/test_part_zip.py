@@ -25,7 +25,7 @@ MANY = b"".join(b"%d,%d\n" % (row, row * row) for row in range(200_000))
 
 
 def write(path: Path, *pieces: bytes, rows: int = 0) -> Path:
-    write_part_zip(path, NAME, HEADER, pieces, rows, durable=False)
+    write_part_zip(path, NAME, HEADER, pieces, rows)
     return path
 
 
@@ -53,7 +53,7 @@ def test_every_tool_reads_the_csv_back(tmp_path: Path, body: bytes) -> None:
 
 def test_what_is_reported_is_what_was_written(tmp_path: Path) -> None:
     path = tmp_path / "x.zip"
-    part = write_part_zip(path, NAME, HEADER, [MANY], 200_000, durable=False)
+    part = write_part_zip(path, NAME, HEADER, [MANY], 200_000)
     assert part.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
     member = part.member
     assert read_members(LocalSource.open(path)) == (member,)
@@ -77,7 +77,7 @@ def test_a_body_that_fails_leaves_what_stood_there(tmp_path: Path) -> None:
     path = write(tmp_path / "x.zip", b"1,2\n")
     before = path.read_bytes()
     with pytest.raises(ConnectionResetError, match="the source went away"):
-        write_part_zip(path, NAME, HEADER, failing(), 1, durable=False)
+        write_part_zip(path, NAME, HEADER, failing(), 1)
     assert list(tmp_path.iterdir()) == [path]
     assert path.read_bytes() == before
 

@@ -15,6 +15,7 @@ from tests import zip_readers
 from tests.exporters.part_kit import contents, splice
 from transforms.block_range import BlockRange
 from transforms.errors import ConfigError, IntegrityError
+from transforms.scratch import scratch_folder
 from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import HISTORY_TABLES, Column, TableSchema
 from transforms.warehouse.load.table_load import PartSink
@@ -26,7 +27,7 @@ KEY = (SEGMENT.chain_id, "orders", SEGMENT.blocks)
 
 
 def stage_of(root: Path) -> PartStage:
-    return PartStage(root, durable=False)
+    return PartStage(root)
 
 
 def files_below(root: Path) -> list[str]:
@@ -36,7 +37,7 @@ def files_below(root: Path) -> list[str]:
 def test_a_part_lies_under_its_chain_and_table_with_its_published_name(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
     sink: PartSink = stage  # the loader's protocol
-    sink.write(SEGMENT, ORDERS, ORDERS.header, [b"1,2\n", b"3,4\n"], 2)
+    sink.write(SEGMENT, ORDERS, ORDERS.header, [b"1,2\n", b"3,4\n"], 2, stage.scratch)
     assert files_below(tmp_path) == [ZIP, f"{ZIP}.sha256"]
     path = stage.path(*KEY)
     zip_readers.check(path)
@@ -44,8 +45,8 @@ def test_a_part_lies_under_its_chain_and_table_with_its_published_name(tmp_path:
 
 
 def test_the_reference_style_pads_both_names(tmp_path: Path) -> None:
-    stage = PartStage(tmp_path, NameStyle.REFERENCE, durable=False)
-    stage.write(SEGMENT, ORDERS, ORDERS.header, [], 0)
+    stage = PartStage(tmp_path, NameStyle.REFERENCE)
+    stage.write(SEGMENT, ORDERS, ORDERS.header, [], 0, stage.scratch)
     path = stage.path(*KEY)
     assert path.name == "testnet-001-orders-001001-002000.zip"
     assert list(contents(path)) == ["testnet-001-orders-021-001001-002000.csv"]
@@ -54,13 +55,14 @@ def test_the_reference_style_pads_both_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize("table", HISTORY_TABLES)
 def test_every_history_table_is_kept(tmp_path: Path, table: str) -> None:
     stage = stage_of(tmp_path)
-    stage.write(SEGMENT, TableSchema(table, ORDERS.columns), ORDERS.header, [], 0)
+    stage.write(SEGMENT, TableSchema(table, ORDERS.columns), ORDERS.header, [], 0, stage.scratch)
     assert stage.find(SEGMENT.chain_id, table, SEGMENT.blocks)
 
 
 def test_another_table_is_read_to_its_end_but_not_kept(tmp_path: Path) -> None:
     body = iter([b"1,2\n", b"3,4\n"])
-    stage_of(tmp_path).write(SEGMENT, TableSchema("assets", ORDERS.columns), b"id\n", body, 2)
+    stage = stage_of(tmp_path)
+    stage.write(SEGMENT, TableSchema("assets", ORDERS.columns), b"id\n", body, 2, stage.scratch)
     assert next(body, None) is None
     assert files_below(tmp_path) == []
 
@@ -68,7 +70,7 @@ def test_another_table_is_read_to_its_end_but_not_kept(tmp_path: Path) -> None:
 def test_a_part_is_found_ready_to_splice(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
     assert stage.find(*KEY) is None
-    stage.write(SEGMENT, ORDERS, ORDERS.header, [b"1,2\n"], 1)
+    stage.write(SEGMENT, ORDERS, ORDERS.header, [b"1,2\n"], 1, stage.scratch)
     part = stage.find(*KEY)
     assert part
     assert (part.version, part.blocks, part.member.rows) == (21, SEGMENT.blocks, 1)
@@ -77,7 +79,7 @@ def test_a_part_is_found_ready_to_splice(tmp_path: Path) -> None:
 
 def test_a_damaged_part_is_not_found_but_refused(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
-    stage.write(SEGMENT, ORDERS, ORDERS.header, [b"1,2\n"], 1)
+    stage.write(SEGMENT, ORDERS, ORDERS.header, [b"1,2\n"], 1, stage.scratch)
     os.truncate(stage.path(*KEY), 50)
     with pytest.raises(IntegrityError, match=r"testnet-001-orders-1001-2000\.zip"):
         stage.find(*KEY)
@@ -86,7 +88,7 @@ def test_a_damaged_part_is_not_found_but_refused(tmp_path: Path) -> None:
 def test_a_part_is_kept_with_its_hash_as_it_was_written(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
     assert stage.sha256(*KEY) is None
-    stage.write(SEGMENT, ORDERS, ORDERS.header, [b"1,2\n"], 1)
+    stage.write(SEGMENT, ORDERS, ORDERS.header, [b"1,2\n"], 1, stage.scratch)
     path = stage.path(*KEY)
     written = hashlib.sha256(path.read_bytes()).hexdigest()
     hash_file = tmp_path / f"{ZIP}.sha256"
@@ -100,11 +102,11 @@ def test_a_part_is_kept_with_its_hash_as_it_was_written(tmp_path: Path) -> None:
 
 def test_writing_again_gives_the_same_part_and_other_text_replaces_it(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
-    stage.write(SEGMENT, ORDERS, ORDERS.header, [b"1,2\n"], 1)
+    stage.write(SEGMENT, ORDERS, ORDERS.header, [b"1,2\n"], 1, stage.scratch)
     first = stage.path(*KEY).read_bytes()
-    stage.write(SEGMENT, ORDERS, ORDERS.header, [b"1,", b"2\n"], 1)
+    stage.write(SEGMENT, ORDERS, ORDERS.header, [b"1,", b"2\n"], 1, stage.scratch)
     assert stage.path(*KEY).read_bytes() == first
-    stage.write(SEGMENT, ORDERS, ORDERS.header, [b"9,9\n"], 1)
+    stage.write(SEGMENT, ORDERS, ORDERS.header, [b"9,9\n"], 1, stage.scratch)
     assert list(contents(stage.path(*KEY)).values()) == [b"id,size\n9,9\n"]
 
 
@@ -115,24 +117,22 @@ def test_text_that_fails_its_proof_is_not_kept(tmp_path: Path) -> None:
 
     stage = stage_of(tmp_path)
     with pytest.raises(IntegrityError, match="the second row differs"):
-        stage.write(SEGMENT, ORDERS, ORDERS.header, failing(), 2)
+        stage.write(SEGMENT, ORDERS, ORDERS.header, failing(), 2, stage.scratch)
     assert files_below(tmp_path) == []
 
 
 def test_a_part_is_removed_and_removing_it_again_is_no_error(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
-    stage.write(SEGMENT, ORDERS, ORDERS.header, [], 0)
+    stage.write(SEGMENT, ORDERS, ORDERS.header, [], 0, stage.scratch)
     stage.remove(*KEY)
     stage.remove(*KEY)
     assert files_below(tmp_path) == []
 
 
-def test_what_a_dead_process_left_is_swept_and_what_is_being_written_is_not(tmp_path: Path) -> None:
+def test_what_a_dead_process_left_is_swept_and_what_is_in_use_is_not(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
     stage.sweep()
-
-    def body() -> Iterator[bytes]:
-        (live,) = stage.scratch.glob("*.lock")
+    with scratch_folder(stage.scratch) as live:
         left = stage.scratch / "run-dead"
         left.mkdir()
         (left / "half.zip.tmp").write_bytes(b"half")
@@ -140,27 +140,24 @@ def test_what_a_dead_process_left_is_swept_and_what_is_being_written_is_not(tmp_
         stage.sweep()
         assert not left.exists()
         assert live.exists()
-        yield b"1,2\n"
-
-    stage.write(SEGMENT, ORDERS, ORDERS.header, body(), 1)
-    assert files_below(tmp_path) == [ZIP, f"{ZIP}.sha256"]
 
 
 def test_the_level_is_a_setting_and_a_wrong_one_says_so(tmp_path: Path) -> None:
     body = [b"%d,%d\n" % (row, row) for row in range(5000)]
     sizes = []
     for level in (0, 2):
-        stage = PartStage(tmp_path / str(level), level=level, durable=False)
-        stage.write(SEGMENT, ORDERS, ORDERS.header, body, 5000)
+        stage = PartStage(tmp_path / str(level), level=level)
+        stage.write(SEGMENT, ORDERS, ORDERS.header, body, 5000, stage.scratch)
         sizes.append(stage.path(*KEY).stat().st_size)
     assert sizes[1] < sizes[0]
     with pytest.raises(ConfigError, match="7 is not a deflate level"):
-        PartStage(tmp_path, level=7).write(SEGMENT, ORDERS, ORDERS.header, body, 5000)
+        PartStage(tmp_path, level=7).write(SEGMENT, ORDERS, ORDERS.header, body, 5000, tmp_path)
 
 
 def write_often(root: Path) -> None:
+    stage = stage_of(root)
     for _ in range(20):
-        stage_of(root).write(SEGMENT, ORDERS, ORDERS.header, [b"1,2\n" * 1000], 1000)
+        stage.write(SEGMENT, ORDERS, ORDERS.header, [b"1,2\n" * 1000], 1000, stage.scratch)
 
 
 def test_processes_that_write_the_same_part_at_once_leave_one_whole_part(tmp_path: Path) -> None:

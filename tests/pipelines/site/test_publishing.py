@@ -170,7 +170,8 @@ def test_a_part_of_another_text_or_without_its_hash_is_rendered_again(
 ) -> None:
     receipts = {r.blocks: r for r in site.receipts(ALL) if r.table == "blocks"}
     other = receipts[ALL[0]]
-    site.stage.write(other.segment, other.schema, other.schema.header, [b"x\n"], 1)
+    header = other.schema.header
+    site.stage.write(other.segment, other.schema, header, [b"x\n"], 1, site.scratch())
     site.stage_part(receipts[ALL[1]])
     unknown = site.stage.path(KIT_CHAIN, "blocks", ALL[1])
     unknown.with_name(f"{unknown.name}.sha256").unlink()

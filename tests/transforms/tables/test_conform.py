@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -63,20 +64,39 @@ def con() -> Iterator[Connection]:
 
 def _hold(con: Connection, texts: Sequence[Cell], column: Column, table: str = "t") -> list[_Held]:
     """Send cells through the SQL of a load, exact and fast, and render them back."""
+    exact = _rendered(con, texts, column, table, exact=True)
+    fast = _fast(con, texts, column, table)
+    rows = zip(exact, fast, strict=True)
+    return [_Held(typed, whole, cell, raw) for (typed, whole, raw), cell in rows]
+
+
+def _fast(con: Connection, texts: Sequence[Cell], column: Column, table: str) -> list[Cell]:
+    """What the fast way renders; None for a cell that ends its statement."""
+    try:
+        return [text for text, *_ in _rendered(con, texts, column, table, exact=False)]
+    except duckdb.ConversionException:
+        if len(texts) == 1:
+            return [None]
+    half = len(texts) // 2
+    return [
+        cell for part in (texts[:half], texts[half:]) for cell in _fast(con, part, column, table)
+    ]
+
+
+def _rendered(
+    con: Connection, texts: Sequence[Cell], column: Column, table: str, *, exact: bool
+) -> list[tuple[Cell, Cell, bool]]:
+    """The texts of typed cells without and with `_raw`, and whether they are there."""
     cells = pa.table({column.name: pa.array(texts, pa.string()), "_at": range(len(texts))})
     con.register("cells", cells)
-    for target, exact in {"staged": True, "hasty": False}.items():
-        typed = typed_rows(table, [column], "cells", [("_at", "_at")], exact=exact)
-        con.execute(f"create or replace temp table {target} as {typed}")
-    rows = con.execute(
-        f"select s.typed, s.whole, h.fast, s.raw from (select _at, "
-        f"{rendered(table, column, raw=False)} as typed, "
-        f"{rendered(table, column, raw=True)} as whole, _raw is not null as raw from staged) s "
-        f"join (select _at, {rendered(table, column, raw=False)} as fast from hasty) h using (_at) "
-        "order by _at"
-    ).fetchall()
-    con.unregister("cells")
-    return [_Held(*row) for row in rows]
+    typed = typed_rows(table, [column], "cells", [("_at", "_at")], exact=exact)
+    shown = [rendered(table, column, raw=raw) for raw in (False, True)]
+    try:
+        return con.execute(
+            f"select {', '.join(shown)}, _raw is not null from ({typed}) order by _at"
+        ).fetchall()
+    finally:
+        con.unregister("cells")
 
 
 def test_a_type_has_its_column_in_duckdb() -> None:
@@ -139,7 +159,10 @@ _TYPED: dict[str, list[str]] = {
         *("123456789012345.6", "0.30000000000000004", "1e+100", "1e-100", "5e-324"),
         *("2.2250738585072014e-308", "1.7976931348623157e+308", "NaN", "Infinity", "-Infinity"),
     ],
-    "bytea": ["\\x", "\\x00", "\\x" + "ab" * 32, "\\x" + "00ff" * 4000],
+    "bytea": [
+        *("\\x", "\\x00", "\\x" + "ab" * 32, "\\x" + "00ff" * 4000),
+        *("\\x0", "\\xAB", "\\xzz", "\\x00 ", "\\x00\n", "\\x é"),
+    ],
     "text": ["", " ", "\\.", "NULL", "a\r\nb", "😀"],
     "numeric": ["1.50", "10.0", "0.00", "NaN", "Infinity", "9" * 1000, "-123.3333333333333333"],
 }
@@ -185,14 +208,8 @@ _RAW: dict[str, list[str]] = {
         "",
         "00",
         "\\",
-        "\\x0",
-        "\\xAB",
-        "\\xzz",
         "\\X00",
         "x00",
-        "\\x00 ",
-        "\\x00\n",
-        "\\x é",
     ],
 }
 

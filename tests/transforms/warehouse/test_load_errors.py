@@ -46,8 +46,9 @@ class _AskingSink(MemorySink):
         header: bytes,
         body: Iterable[bytes],
         rows: int,
+        scratch: Path,
     ) -> None:
-        super().write(segment, schema, header, body, rows)
+        super().write(segment, schema, header, body, rows, scratch)
         if schema.table == "orders":
             self.writes += 1
             if statement := self._statements.get(segment.blocks.first):

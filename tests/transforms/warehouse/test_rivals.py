@@ -31,11 +31,12 @@ class _Interrupted(MemorySink):
         header: bytes,
         body: Iterable[bytes],
         rows: int,
+        scratch: Path,
     ) -> None:
         if self._first is not None:
             first, self._first = self._first, None
             first()
-        super().write(segment, schema, header, body, rows)
+        super().write(segment, schema, header, body, rows, scratch)
 
 
 def _load(warehouse: Warehouse, source: Source, names: Iterable[str], sink: MemorySink) -> None:

@@ -1,14 +1,13 @@
 """One table of consecutive segments into a data file: typed, in source order, and proven.
 
-The cheap way comes first: type, keep the text of cells that no type reads, render the whole,
-compare. Only where that differs is every cell tested, and those that do not render back to their
-text keep it too (DESIGN: typed, and still exact).
+The cheap way comes first: type, render the whole, compare. Only where that differs is every cell
+tested, and those that do not render back to their text keep it (DESIGN: typed, and still exact).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 from pathlib import Path
@@ -46,8 +45,12 @@ class PartSink(Protocol):
         header: bytes,
         body: Iterable[bytes],
         rows: int,
+        scratch: Path,
     ) -> None:
-        """Store one table of one segment, all of it or, if `body` raises, nothing."""
+        """Store one table of one segment, all of it or, if `body` raises, nothing.
+
+        Unfinished files may lie in `scratch`.
+        """
         ...
 
     def forget(self, segment: SegmentName) -> None:
@@ -55,11 +58,20 @@ class PartSink(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class TypedRows:
+    """SQL for typed rows with the columns of their CSVs; each cell was tested if they are exact."""
+
+    columns: Sequence[Column]
+    query: str
+    exact: bool
+
+
 class Target(Protocol):
     """Where the typed rows of a table go."""
 
-    def write(self, groups: Sequence[tuple[Sequence[Column], str]], row_bytes: int) -> str:
-        """The statement that writes rows: queries in order, each with the CSV's columns it gives.
+    def write(self, groups: Sequence[TypedRows], row_bytes: int) -> str:
+        """The statement that writes rows, in this order.
 
         What was there is replaced. A row has about `row_bytes`.
         """
@@ -77,9 +89,12 @@ class FileTarget:
     table: str
     path: Path
 
-    def write(self, groups: Sequence[tuple[Sequence[Column], str]], row_bytes: int) -> str:
+    def write(self, groups: Sequence[TypedRows], row_bytes: int) -> str:
         """See `Target.write`."""
-        queries = (file_rows(self.table, columns, f"({query})") for columns, query in groups)
+        queries = (
+            file_rows(self.table, rows.columns, f"({rows.query})", exact=rows.exact)
+            for rows in groups
+        )
         return write_sql(_joined(queries), self.path, row_bytes)
 
     def source(self, columns: Sequence[Column]) -> str:
@@ -93,9 +108,9 @@ class TableTarget:
 
     name: str
 
-    def write(self, groups: Sequence[tuple[Sequence[Column], str]], row_bytes: int) -> str:  # noqa: ARG002
+    def write(self, groups: Sequence[TypedRows], row_bytes: int) -> str:  # noqa: ARG002
         """See `Target.write`."""
-        return f"create or replace table {self.name} as {_joined(query for _, query in groups)}"
+        return f"create or replace table {self.name} as {_joined(rows.query for rows in groups)}"
 
     def source(self, columns: Sequence[Column]) -> str:  # noqa: ARG002
         """See `Target.source`."""
@@ -141,8 +156,7 @@ class TableLoader:
         exact: set[int] = set()
         raw = None
         while raw is None:
-            self._write(groups, exact)
-            raw = self._proven(groups, exact)
+            raw = self._proven(groups, exact) if self._written(groups, exact) else None
         seconds = time.perf_counter() - started
         total = sum(file.bytes for file in files)
         receipts = [
@@ -163,28 +177,32 @@ class TableLoader:
                 check_keys_and_heights(self._con, source, [*alike])
         return receipts
 
-    def _write(self, groups: Sequence[Sequence[TableFile]], exact: Collection[int]) -> None:
+    def _written(self, groups: Sequence[Sequence[TableFile]], exact: set[int]) -> bool:
         """Read and type the rows of all files and write them, in one statement.
 
-        Where that fails the file at fault is named.
+        Where a text is none of its type all groups are added to `exact`, and it is to be done
+        again. Where a file cannot be read it is named.
         """
-        queries = [
-            (files[0].schema.columns, self._typed(files, exact=number in exact))
-            for number, files in enumerate(groups)
-        ]
+        rows = [self._typed(files, exact=number in exact) for number, files in enumerate(groups)]
         files = [file for group in groups for file in group]
         row_bytes = sum(file.bytes for file in files) // max(sum(file.rows for file in files), 1)
         try:
-            self._con.execute(self._target.write(queries, row_bytes))
+            self._con.execute(self._target.write(rows, row_bytes))
+        except duckdb.DataError:
+            if len(exact) == len(groups):
+                raise
+            exact.update(range(len(groups)))
+            return False
         except duckdb.InvalidInputException as error:
             if len(files) > 1:
                 for file in files:
                     self._check_readable(file)
                 raise
             raise _unreadable(files[0], error) from error
+        return True
 
-    def _typed(self, files: Sequence[TableFile], *, exact: bool) -> str:
-        """SQL for the typed rows of files of one schema, with their segments and places."""
+    def _typed(self, files: Sequence[TableFile], *, exact: bool) -> TypedRows:
+        """The typed rows of files of one schema, with their segments and places."""
         schema = files[0].schema
         firsts = [file.segment.blocks.first for file in files]
         starts = [0, *accumulate(file.rows for file in files)][:-1]
@@ -195,7 +213,8 @@ class TableLoader:
         rows = read_sql(
             [file.path for file in files], schema.names, max(file.longest_row for file in files)
         )
-        return typed_rows(self._table, schema.columns, rows, own, exact=exact)
+        query = typed_rows(self._table, schema.columns, rows, own, exact=exact)
+        return TypedRows(schema.columns, query, exact)
 
     def _check_readable(self, file: TableFile) -> None:
         """Raise `SegmentError` where a file by itself cannot be read."""
@@ -232,14 +251,13 @@ class TableLoader:
     def _prove(self, files: Sequence[TableFile]) -> list[dict[str, int]]:
         """Render files' rows back and hold them against the sources; see `_proven`."""
         schema = files[0].schema
-        source = self._target.source(schema.columns)
         between = f"_segment between {files[0].segment.blocks.first} and {_start(files[-1])}"
         numbered = self._con.execute(
             "select _segment, count(*), min(_row), max(_row), count(_raw) "  # noqa: S608 - quoted
-            f"from {source} where {between} group by 1"
+            f"from {self._target.source(())} where {between} group by 1"
         ).fetchall()
         has_texts = any(row[-1] for row in numbered)
-        rows = f"{source} where {between}"
+        rows = f"{self._target.source(schema.columns)} where {between}"
         raw = count_raw(self._con, schema, rows, has_texts=has_texts)
         self._compare(files, raw=has_texts)
         _check_rows(files, {first: tuple(numbers) for first, *numbers, _ in numbered})
@@ -260,7 +278,9 @@ class TableLoader:
                         pass
                 else:
                     header = file.schema.header
-                    self._sink.write(file.segment, file.schema, header, body, file.rows)
+                    self._sink.write(
+                        file.segment, file.schema, header, body, file.rows, self._scratch
+                    )
             prove_end(files[-1], stream)
         path.unlink()
 

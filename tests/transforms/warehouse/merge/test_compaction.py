@@ -50,7 +50,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
             },
         )
     warehouse, source = open_warehouse(folder / "warehouse"), Source(FolderStore(folder / "source"))
-    stage = PartStage(folder / "parts", durable=False)
+    stage = PartStage(folder / "parts")
     for file in warehouse.survey(source).pending:
         assert warehouse.load(source, [file], stage).failures == []
     return folder
@@ -95,7 +95,7 @@ def test_merging_gives_the_volume_that_one_load_would_have_given(
     warehouse.compact(most_partial=1)
     source = Source(FolderStore(segments[0].parent))
     other = open_warehouse(tmp_path / "other")
-    other.load(source, other.survey(source).pending, PartStage(tmp_path / "p", durable=False))
+    other.load(source, other.survey(source).pending, PartStage(tmp_path / "p"))
 
     for opened in (warehouse, other):
         assert [key.partition(".")[0] for key in history(opened)] == ["manifests/" + WHOLE]
