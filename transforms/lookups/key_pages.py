@@ -2,10 +2,10 @@
 
 A page table of SQLite has a row for each page: `page`, its number from 0 on; under an index the
 least key in it (of page 0 the key before all, so that every key has its page); `following`, the
-least key of the next page as a JSON array, or null; `marks`, two bytes for each first value of a
-key in the page, so that most pages without a value need not be inflated; `body`, its rows in the
-order of their keys as one JSON array of arrays (`RowColumns`), deflated. `crc` is the CRC-32 of all
-of these: SQLite itself has no checksums.
+least key of the next page as a JSON array, or null; `marks`, the last four bytes of each first
+value of a key in the page, so that most pages without a value need not be inflated; `body`, its
+rows in the order of their keys as one JSON array of arrays (`RowColumns`), deflated. `crc` is the
+CRC-32 of all of these: SQLite itself has no checksums.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice, zip_longest
+from itertools import repeat, zip_longest
 from typing import Any, Literal
 
 import orjson
@@ -34,7 +34,7 @@ PAGE_ROWS = 32
 _BATCH_ROWS = 2 * 2048
 _RAW_DEFLATE = -15
 _LEVEL = 1
-_MARK_BYTES = 2
+_MARK_BYTES = 4
 
 Kind = Literal["text", "time"]
 """What a value of a key is: a text, or microseconds."""
@@ -244,26 +244,32 @@ _EMPTY = isal_zlib.compress(b"[]", _LEVEL, _RAW_DEFLATE)
 def _bodies(con: Connection, table: PageTable, rows: str) -> Iterator[tuple[Key, bytes, bytes]]:
     """The least key, the marks and the body of each page, a bounded number of rows at a time."""
     names = [name for name, _ in table.key]
-    is_marked = table.has_text_keys
     last: Key = ()
     with con.cursor() as reading:
         for batch in _aligned(reading.sql(rows).to_arrow_reader(_BATCH_ROWS)):
             keys = [batch.column(name) for name in names]
             last = _in_order(last, keys, table)
-            starts = range(0, len(batch), PAGE_ROWS)
-            firsts = [column.take(pa.array(starts, pa.int64())).to_pylist() for column in keys]
-            leading = keys[0].to_pylist() if is_marked else []
-            for start, key, body in zip(
-                starts, zip(*firsts, strict=True), _deflated(batch.column("row")), strict=True
-            ):
-                values = dict.fromkeys(leading[start : start + PAGE_ROWS])
-                yield key, b"".join(map(_mark, values)), body
+            starts = pa.array(range(0, len(batch), PAGE_ROWS), pa.int64())
+            firsts = [column.take(starts).to_pylist() for column in keys]
+            marks = _marks(keys[0]) if table.has_text_keys else repeat(b"", len(starts))
+            bodies = map(_deflated, _page_texts(batch.column("row")))
+            yield from zip(zip(*firsts, strict=True), marks, bodies, strict=True)
+
+
+def _marks(values: pa.Array) -> Iterator[bytes]:
+    """What each page has for the first values of its keys, which ascend: each of them once."""
+    places = pa.array(range(1, len(values)), pa.int64())
+    is_inside = pc.not_equal(pc.bit_wise_and(places, PAGE_ROWS - 1), 0)
+    is_repeated = pc.and_(is_inside, pc.equal(values[1:], values[:-1]))
+    ends = pc.binary_slice(values.cast(pa.large_binary()), -_MARK_BYTES)
+    none = pa.scalar(b"", pa.large_binary())
+    marks = pc.if_else(pa.concat_arrays([pa.array([False]), is_repeated]), none, ends)
+    return map(bytes, _page_texts(marks))
 
 
 def _mark(value: str) -> bytes:
     """What a page has for a first value of a key."""
-    checksum = isal_zlib.crc32(value.encode("utf-8", "replace"))
-    return checksum.to_bytes(4, "little")[:_MARK_BYTES]
+    return value.encode("utf-8", "replace")[-_MARK_BYTES:]
 
 
 def _aligned(reader: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -292,15 +298,20 @@ def _in_order(last: Key, keys: Sequence[pa.Array], table: PageTable) -> Key:
     return (leading[-1].as_py(),)
 
 
-def _deflated(rows: pa.Array) -> Iterator[bytes]:
-    """The bodies of pages, from the JSON of their rows, each with a comma behind it."""
-    _, offsets, data = rows.buffers()
-    ends = memoryview(offsets).cast("i" if rows.type == pa.string() else "q")
-    text = memoryview(data)
-    places = range(rows.offset, rows.offset + len(rows), PAGE_ROWS)
-    for begin, end in zip(places, [*islice(places, 1, None), rows.offset + len(rows)], strict=True):
-        page = b"".join((b"[", text[ends[begin] : ends[end] - 1], b"]"))
-        yield isal_zlib.compress(page, _LEVEL, _RAW_DEFLATE)
+def _page_texts(values: pa.Array) -> Iterator[memoryview]:
+    """The texts of the rows of each page, one after the other."""
+    _, offsets, data = values.buffers()
+    is_short = values.type in (pa.string(), pa.binary())
+    ends = memoryview(offsets).cast("i" if is_short else "q")
+    text = memoryview(data or b"")
+    last = values.offset + len(values)
+    for begin in range(values.offset, last, PAGE_ROWS):
+        yield text[ends[begin] : ends[min(begin + PAGE_ROWS, last)]]
+
+
+def _deflated(rows: memoryview) -> bytes:
+    """The body of a page, from the JSON of its rows, each with a comma behind it."""
+    return isal_zlib.compress(b"".join((b"[", rows[:-1], b"]")), _LEVEL, _RAW_DEFLATE)
 
 
 def row_sql(values: str) -> str:
