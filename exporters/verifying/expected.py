@@ -8,7 +8,7 @@ from exporters.archive.shards import shard_blocks, shard_number
 from transforms.block_range import BlockRange
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.verifying.verification import Scope
-from transforms.warehouse.manifests.holding import Holding
+from transforms.warehouse.checks.warehouse_check import Holding
 from transforms.warehouse.manifests.receipts import Receipt
 
 Named = tuple[str, BlockRange]
@@ -26,21 +26,27 @@ class Expected:
         self._is_known = holding is not None
         self._holding = holding or Holding()
         self._scope = scope or Scope()
-        segments = self._holding.segments()
+        self._catalog = self._holding.catalog
+        segments = self._catalog.blocks if self._catalog else ()
         self._segments = {segment for segment in segments if self._scope.reaches(segment)}
-        self._numbers = {shard_number(blocks) for blocks in self._segments}
+        self._hulls: dict[int, BlockRange] = {}
+        for blocks in sorted(self._segments):
+            first = self._hulls.get(shard_number(blocks), blocks).first
+            self._hulls[shard_number(blocks)] = BlockRange(first, blocks.last)
 
     def numbers(self) -> Collection[int]:
         """The shards in which there should be something."""
-        return self._numbers
+        return self._hulls.keys()
 
     def receipts(self, blocks: BlockRange) -> Mapping[Named, Receipt]:
         """What should be there of segments that begin in these blocks."""
-        if shard_number(blocks) not in self._numbers:
+        hull = self._hulls.get(shard_number(blocks))
+        if hull is None or self._catalog is None:
             return {}
+        begin = f"first_block between {blocks.first} and {blocks.last}"
         return {
             (receipt.table, receipt.blocks): receipt
-            for receipt in self._holding.receipts(blocks)
+            for receipt in self._catalog.receipts(hull, begin)
             if receipt.table in HISTORY_TABLES
             and self._scope.has_table(receipt.table)
             and receipt.blocks in self._segments
@@ -48,7 +54,8 @@ class Expected:
 
     def origin(self, number: int) -> str:
         """Which manifests tell what should be in a shard: they are named by their bytes."""
-        return " ".join(self._holding.manifests(shard_blocks(number)))
+        volumes = self._catalog.volumes_over(shard_blocks(number)) if self._catalog else ()
+        return " ".join(sorted(volume.key for volume in volumes))
 
     def is_loaded(self, blocks: BlockRange) -> bool:
         """Whether these blocks are a loaded segment, or may be one."""

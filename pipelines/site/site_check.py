@@ -33,8 +33,7 @@ from transforms.verifying.findings import PUBLISH, RESTORE, Finding, Problem, Re
 from transforms.verifying.proofs import Proofs
 from transforms.verifying.sound_parts import SoundParts
 from transforms.verifying.verification import Scope, Verification
-from transforms.warehouse.checks.warehouse_check import WarehouseCheck
-from transforms.warehouse.manifests.holding import Holding
+from transforms.warehouse.checks.warehouse_check import Holding, WarehouseCheck
 
 _OTHER_SOURCE = Remedy((), "one of the two is of another history: get both from another source")
 _RIGHT_PLACE = Remedy((), "name the place that is meant, or mount it")
@@ -272,7 +271,8 @@ def _expect(expected: Expected, check: Verification) -> None:
 
 def _ids(holding: Holding) -> Iterator[Finding]:
     """What contradicts the chain of the network's ids."""
-    for place, what in id_report(holding.ids()).findings():
+    ids = holding.catalog.ids() if holding.catalog else ()
+    for place, what in id_report(ids).findings():
         yield Finding(Problem.DISAGREEMENT, place, what, _OTHER_SOURCE)
 
 

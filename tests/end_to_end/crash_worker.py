@@ -18,7 +18,6 @@ from transforms.segments.quarantine import QuarantinedFile
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.warehouse.load.load_settings import LoadSettings
-from transforms.warehouse.log import snapshot as snapshots
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.repair.log_repair import repair
 from transforms.warehouse.warehouse import Warehouse
@@ -27,7 +26,6 @@ from transforms.warehouse.warehouse_address import open_warehouse
 GRACE_SECONDS = 15.0
 """Longer than any step here needs a snapshot, and short enough that sweeps delete."""
 ORPHAN_SECONDS = 30.0
-_MARK_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,6 @@ class Machine:
 
 def work(machine: Machine, seed: int) -> None:
     """Do steps at random until the process is killed; a step that fails ends it."""
-    snapshots._MARK_SECONDS = _MARK_SECONDS  # snapshots are swept up to a mark: in hours otherwise
     dice = random.Random(seed)
     with _prepared(machine, seed):
         while True:

@@ -71,9 +71,9 @@ MUTANTS = (
     ),
     _one(
         "the newest snapshot is swept",
-        _SWEEPING,
-        "before=marks[-1] if marks else 0",
-        "before=snapshot.number + 1",
+        _LOG,
+        "for (number, _), (_, modified) in pairwise(listed)]",
+        "for number, modified in listed]",
     ),
     _one(
         "what was dropped before is forgotten",

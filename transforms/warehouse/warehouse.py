@@ -314,12 +314,6 @@ class Warehouse:
         with self.views(extent, tables, catalog) as path, read_only_connection(path) as con:
             yield con
 
-    def stored_tables(self, blocks: BlockRange) -> AbstractContextManager[Connection]:
-        """Open the tables of history as they are stored over these blocks; see `stored_tables`."""
-        from transforms.warehouse.views.stored_tables import stored_tables
-
-        return stored_tables(self._backing, self.loaded_catalog(), blocks)
-
     @contextmanager
     def render(self, blocks: BlockRange, table: str, *, null: str = "") -> Iterator[RenderedTable]:
         """Render one table of one segment as CSV (spec 2.8.1-5); see `rendered_table`.

@@ -6,9 +6,11 @@ Nothing is changed, and nothing that is damaged keeps the rest from being read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
 
+from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 from transforms.objects import StoredFile
 from transforms.verifying.counts import Kind
@@ -30,14 +32,28 @@ from transforms.warehouse.checks.log_check import (
 )
 from transforms.warehouse.checks.volume_check import VolumeCheck
 from transforms.warehouse.files.backing import Backing
+from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.files.lost_files import MISSING, absent_files
 from transforms.warehouse.log.losses import LostRowsError
 from transforms.warehouse.log.snapshot import Snapshot
-from transforms.warehouse.manifests.holding import Holding
-from transforms.warehouse.manifests.manifest import manifest_receipts
+from transforms.warehouse.manifests.manifest import manifest_receipts, read_manifest
 from transforms.warehouse.manifests.shapes import Volume
 
 _ORDER = attrgetter("table", "blocks")
+
+
+@dataclass(slots=True)
+class Holding:
+    """What a warehouse holds as far as its manifests can be read; no catalog without any.
+
+    `unread` are the blocks of volumes whose manifest cannot be read, `unsettled` those of volumes
+    that are so young that a run may be about to publish them.
+    """
+
+    chain_id: str = ""
+    catalog: Catalog | None = None
+    unread: list[BlockRange] = field(default_factory=list)
+    unsettled: list[BlockRange] = field(default_factory=list)
 
 
 class WarehouseCheck:
@@ -47,6 +63,7 @@ class WarehouseCheck:
         self._backing = backing
         self._verification = verification
         self.holding = Holding()
+        self._segments: dict[str, list[BlockRange]] = {}  # by the key of each sound manifest
 
     @cached_property
     def _begun(self) -> float:
@@ -67,6 +84,9 @@ class WarehouseCheck:
         for volume in snapshot.history():
             if self._verification.scope.reaches(volume.blocks):
                 yield from self._manifest(volume)
+        if self._segments:
+            volumes = [volume for volume in snapshot.history() if volume.key in self._segments]
+            self.holding.catalog = self._backing.catalog(snapshot).of_volumes(volumes)
         if self._verification.scope.is_whole:
             yield from self._other_files(snapshot)
             yield from view_findings(self._backing)
@@ -83,7 +103,8 @@ class WarehouseCheck:
         if not findings:
             self._backing.files.bring([volume.file])
             try:
-                self.holding.add(volume, self._backing.files.path(volume.file))
+                segments = read_manifest(self._backing.files.path(volume.file))
+                self._segments[volume.key] = [segment.blocks for segment in segments]
                 return
             except IntegrityError as error:
                 place = self._backing.store.describe(volume.key)
@@ -118,7 +139,7 @@ class WarehouseCheck:
             if check.is_over():
                 return
             receipts = None
-            if self.holding.of_volume(volume):
+            if volume.key in self._segments:
                 path = self._backing.files.path(volume.file)
                 receipts = sorted(manifest_receipts([path]), key=_ORDER)
             yield from VolumeCheck(self._backing, check, volume, receipts).findings()
@@ -131,7 +152,7 @@ class WarehouseCheck:
         size = sum(file.size for file in files) if volume.kind == "history" else volume.size
         counts.expect(Kind.BYTES, size, is_chosen=is_chosen)
         counts.expect(Kind.TABLES, sum(map(scope.has_table, volume.shapes)), is_chosen=is_read)
-        segments = [*filter(scope.reaches, self.holding.of_volume(volume))]
+        segments = [*filter(scope.reaches, self._segments.get(volume.key, ()))]
         counts.expect(Kind.SEGMENTS, len(segments), is_chosen=is_read)
 
     def _present(self, volumes: Sequence[Volume]) -> Iterator[Finding]:

@@ -289,19 +289,18 @@ def is_snapshot_key(key: str) -> bool:
     return _NAME.fullmatch(key) is not None
 
 
-def settled_snapshots(infos: Iterable[ObjectInfo], before: int = 0) -> list[int]:
+def settled_snapshots(infos: Iterable[ObjectInfo], horizon: float = 0.0) -> list[int]:
     """The numbers of listed snapshots that nobody needs who reads or writes now, ascending.
 
-    All but some of the newest, and all `before` a number; times are those of the store, whatever
-    this machine's clock.
+    All but some of the newest, and all that were followed before the horizon; times are those of
+    the store, whatever this machine's clock.
     """
     listed = _snapshots(infos)
-    if not listed:
-        return []
-    horizon = listed[-1][1] - SETTLED_SECONDS
-    old = [number for (number, _), (_, modified) in pairwise(listed) if modified < horizon]
-    many = old[: max(0, len(listed) - KEPT_SNAPSHOTS)]
-    return sorted({*many, *(number for number, _ in listed if number < before)})
+    followed = [(number, modified) for (number, _), (_, modified) in pairwise(listed)]
+    settled = [number for number, when in followed if when < listed[-1][1] - SETTLED_SECONDS]
+    many = settled[: max(0, len(listed) - KEPT_SNAPSHOTS)]
+    last = max([*many, *(number for number, when in followed if when < horizon)], default=0)
+    return [number for number, _ in listed if number <= last]
 
 
 def _snapshots(infos: Iterable[ObjectInfo]) -> list[tuple[int, float]]:

@@ -23,16 +23,6 @@ from transforms.warehouse.manifests.data_files import data_files
 from transforms.warehouse.manifests.shapes import Shape, Volume
 
 FORMAT = 1
-_MARK_SECONDS = 3600.0
-_MARKS = 48
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """When a snapshot was made, in Unix seconds; one is kept for every hour or so."""
-
-    snapshot: int
-    time: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +30,6 @@ class Dropped:
     """A file that snapshots before this one named: since when (Unix seconds) none does."""
 
     key: str
-    snapshot: int
     time: float
 
 
@@ -63,7 +52,6 @@ class Snapshot:
     captures: StoredFile | None = None
     quarantine: tuple[QuarantinedFile, ...] = ()
     dropped: tuple[Dropped, ...] = ()
-    marks: tuple[Mark, ...] = ()
     losses: tuple[Loss, ...] = ()
 
     def history(self) -> list[Volume]:
@@ -131,22 +119,17 @@ def following(
     now = max(
         round(time.time() if now is None else now, 6), base.time
     )  # microseconds, as they are written
-    number = base.number + 1
     keys, gone = target.named_keys(), set(forget)
     old = [file for file in base.dropped if file.key not in keys and file.key not in gone]
-    fresh = [Dropped(key, number, now) for key in sorted(base.named_keys() - keys)]
-    marks = base.marks
-    if not marks or marks[-1].time < now - _MARK_SECONDS:
-        marks = (*marks, Mark(number, now))
+    fresh = [Dropped(key, now) for key in sorted(base.named_keys() - keys)]
     return replace(
         target,
         warehouse=base.warehouse,
-        number=number,
+        number=base.number + 1,
         commit=uuid4().hex,
         parent=parent,
         time=now,
         dropped=(*old, *fresh),
-        marks=marks[-_MARKS:],
         losses=_losses(base, target),
     )
 
@@ -177,8 +160,7 @@ def dump_snapshot(snapshot: Snapshot) -> bytes:
             "volumes": volumes,
             "captures": _file_row(snapshot.captures),
             "quarantine": [refused.dump() for refused in snapshot.quarantine],
-            "dropped": [[d.key, d.snapshot, _time_text(d.time)] for d in snapshot.dropped],
-            "marks": [[mark.snapshot, _time_text(mark.time)] for mark in snapshot.marks],
+            "dropped": [[file.key, _time_text(file.time)] for file in snapshot.dropped],
             "losses": [[*astuple(loss)] for loss in snapshot.losses],
         }
     )
@@ -216,8 +198,7 @@ def _parsed(row: Mapping[str, Any]) -> Snapshot:
         tuple(_volume(entry, plain) for entry in row["volumes"]),
         _file(row["captures"]),
         tuple(map(QuarantinedFile.parse, row["quarantine"])),
-        tuple(Dropped(key, number, _time(text)) for key, number, text in row["dropped"]),
-        tuple(Mark(number, _time(text)) for number, text in row["marks"]),
+        tuple(Dropped(key, _time(text)) for key, text in row["dropped"]),
         tuple(Loss(*loss) for loss in row["losses"]),
     )
 

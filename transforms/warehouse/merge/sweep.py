@@ -7,7 +7,7 @@ of it: so nothing that is the only copy is ever lost to a log that was damaged o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.objects import ObjectInfo
@@ -62,7 +62,8 @@ def sweep(
     )
     coverage = Coverage(backing.catalog(snapshot))
     gone = [key for key in (*due, *orphans) if coverage.is_removable(key)]
-    gone += _old_snapshots(listing[LOG], snapshot, now - grace_seconds)
+    # Many sooner: a bulk load makes thousands, each with the names of all volumes.
+    gone += map(snapshot_key, settled_snapshots(listing[LOG], now - grace_seconds))
     for key in gone:
         store.delete(key)
     if any(key in gone for key in due):
@@ -110,14 +111,3 @@ class Coverage:
             return _OTHERS.fullmatch(key) is not None
         blocks = BlockRange(int(match[1]), int(match[2]))
         return any(run.holds(blocks) for run in self._runs)
-
-
-def _old_snapshots(
-    infos: Iterable[ObjectInfo], snapshot: Snapshot, horizon: float
-) -> Iterable[str]:
-    """Snapshots that were followed before the horizon, and sooner where there are many.
-
-    A bulk load makes thousands, each with the names of all volumes.
-    """
-    marks = [mark.snapshot for mark in snapshot.marks if mark.time < horizon]
-    return map(snapshot_key, settled_snapshots(infos, before=marks[-1] if marks else 0))

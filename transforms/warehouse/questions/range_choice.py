@@ -10,8 +10,10 @@ from typing import Any, Protocol
 
 from transforms.block_range import BlockRange
 from transforms.bounds import Bound, lower_bound, rfc3339, upper_bound
+from transforms.duck import file_connection
 from transforms.errors import RangeError
 from transforms.warehouse.files.catalog import Catalog
+from transforms.warehouse.manifests.data_files import rows_sql
 from transforms.warehouse.manifests.shapes import Extent, Times, Volume
 from transforms.warehouse.warehouse import Warehouse
 
@@ -50,10 +52,13 @@ class TimedWarehouse:
 
     def rows(self, volume: Volume, sql: str, values: list[int]) -> Sequence[tuple[Any, ...]]:
         """See `TimedSegments.rows`."""
-        if "blocks" not in volume.shapes:
+        file = volume.data.get("blocks")
+        if file is None:
             return ()
-        with self.warehouse.stored_tables(volume.blocks) as con:
-            return con.execute(sql.format(blocks="main.blocks"), values).fetchall()
+        shape, files = volume.shapes["blocks"], self.warehouse.backing.files
+        with files.hold([file]), file_connection() as con:
+            blocks = rows_sql("blocks", shape.column_list(), [files.path(file)], shape.raw)
+            return con.execute(sql.format(blocks=blocks), values).fetchall()
 
 
 @dataclass(frozen=True, slots=True)

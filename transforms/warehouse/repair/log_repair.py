@@ -148,17 +148,17 @@ class _Repair:
         self._last_seen = backing.log.last_seen()
         self._end = end = backing.log.end()
         later = later_volumes(backing, end.sound, end.top, self._infos) if end.sound else {}
-        self._later = later
+        conflict = end.conflict(self._last_seen, f"the log of {backing.store.describe()}")
+        if later and not conflict:
+            conflict = older_log(backing, end.top, later)
+        self._later, self._conflict = later, conflict
         self.report = RepairReport()
 
     def run(self) -> None:
         """Examine, and write a snapshot if there is a reason to."""
-        place, end = self._backing.store.describe(), self._end
-        conflict = end.conflict(self._last_seen, f"the log of {place}")
-        if self._later and not conflict:
-            conflict = older_log(self._backing, end.top, self._later)
+        place, end, conflict = self._backing.store.describe(), self._end, self._conflict
         if conflict and self._choice is None:
-            self._explain(conflict)
+            self._explain()
             return
         if not (conflict or end.top or self._infos):
             self._find(place, "there is no log and no volume", "is this the right place?")
@@ -172,13 +172,13 @@ class _Repair:
             self._find(LOG, what, "a snapshot is made from the volumes")
         self._repair(self._base())
 
-    def _explain(self, conflict: str) -> None:
+    def _explain(self) -> None:
         """Say what an operator can choose from, and what it would mean for each volume."""
         self.report.is_undecided = True
         self.report.snapshot = self._end.top
         self._find(
             LOG,
-            conflict,
+            self._conflict,
             "choose: strata repair --take-volumes, if the volumes that the log does not name are "
             "right; strata repair --trust-log, if the log is",
         )
@@ -274,7 +274,10 @@ class _Repair:
         self.report.snapshot = self._backing.log.commit(changed).number
 
     def _begin(self, change: _Change, origins: Sequence[Origin]) -> None:
-        """Write a snapshot beyond all that anybody can have seen."""
+        """Write a snapshot that follows none, unless another process goes on after the newest.
+
+        Where that is not the right one, it is beyond all that anybody can have seen.
+        """
         base, target = change.base, change.applied(change.base)
         warehouses = {origin.warehouse for origin in origins}
         if not base.number and not self._last_seen and len(warehouses) == 1:
@@ -283,14 +286,16 @@ class _Repair:
             base = replace(base, losses=())
         else:
             target = replace(target, captures=newest_captures(self._backing))
-        seen = self._last_seen.number if self._last_seen else 0
-        later = [*self._later.values(), *(origin.snapshot for origin in origins)]
-        number = next_generation(max([self._end.top, seen, *later]))
+        number = self._end.top + 1
+        if self._conflict or self._end.sound is None:
+            seen = self._last_seen.number if self._last_seen else 0
+            later = [*self._later.values(), *(origin.snapshot for origin in origins)]
+            number = next_generation(max([number, seen, *later]))
         snapshot = following(replace(base, number=number - 1), "", target, ())
         if self._backing.log.create(snapshot) is None:
             raise BusyError(
-                f"another process repaired {self._backing.store.describe()} meanwhile: run strata "
-                "repair again"
+                f"another process wrote to the log of {self._backing.store.describe()} meanwhile: "
+                "run strata repair again"
             )
         self.report.snapshot = number
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from transforms.duck import Connection, quote_files, quote_name, quote_text
+from transforms.duck import quote_files, quote_name, quote_text
 from transforms.objects import StoredFile
 from transforms.tables.dialect import select_list
 from transforms.tables.file_columns import COLUMN_NAME
@@ -169,13 +169,6 @@ class _Lists:
         """What makes the functions."""
         for files, name in self._names.items():
             yield f"create or replace macro {name} as {quote_files(files)}"
-
-
-def create_stored_views(con: Connection, history: Sequence[Volume], path: PathOf) -> None:
-    """Create views of the tables of history with the columns that their CSVs have, and our own."""
-    for table in _tables(history, ()):
-        source = table.source(path, quote_files)
-        con.execute(f"create view main.{quote_name(table.name)} as select * from {source}")  # noqa: S608
 
 
 def exact_view(name: str, shape: Shape, source: str) -> str:

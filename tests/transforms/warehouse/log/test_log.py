@@ -28,7 +28,7 @@ from transforms.warehouse.log.log import (
     settled_snapshots,
     snapshot_key,
 )
-from transforms.warehouse.log.snapshot import Mark, Snapshot, following
+from transforms.warehouse.log.snapshot import Snapshot, following
 
 WRITERS = 8
 COMMITS = 3
@@ -312,7 +312,7 @@ def test_a_renamed_snapshot_is_refused(opening: Opening, tmp_path: Path) -> None
 def test_a_clock_that_goes_back_makes_no_snapshot_older(tmp_path: Path) -> None:
     log = Log(FolderStore(tmp_path / "warehouse"), tmp_path)
     first = log.begin()
-    ahead = replace(first, number=2, time=first.time + 1e6, marks=(Mark(2, first.time + 1e6),))
+    ahead = replace(first, number=2, time=first.time + 1e6)
     assert log.create(ahead)
     assert log.commit(adding("a")).time == first.time + 1e6
 

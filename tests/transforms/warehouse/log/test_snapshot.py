@@ -18,7 +18,6 @@ from transforms.segments.inventory import Refusal
 from transforms.segments.quarantine import QuarantinedFile
 from transforms.warehouse.log.snapshot import (
     Dropped,
-    Mark,
     Snapshot,
     dump_snapshot,
     following,
@@ -77,8 +76,7 @@ _snapshots = st.builds(
     _tuples(_volumes()),
     st.none() | _files,
     _tuples(_refused),
-    _tuples(st.builds(Dropped, _names, _numbers, _times)),
-    _tuples(st.builds(Mark, _numbers, _times)),
+    _tuples(st.builds(Dropped, _names, _times)),
 )
 
 
@@ -141,14 +139,9 @@ def test_what_a_snapshot_no_longer_names_is_dropped_until_it_is_forgotten() -> N
     named = Volume("history", files[0], BlockRange(1, 2), 1, {}, {}, files[1])
     first = following(Snapshot("w"), "", Snapshot("w", volumes=(named,)), ())
     second = following(first, "", first.with_volumes([]), ())
-    assert [(one.key, one.snapshot) for one in second.dropped] == [
-        ("index/a", 2),
-        ("manifests/a", 2),
-    ]
+    assert [one.key for one in second.dropped] == ["index/a", "manifests/a"]
     third = following(second, "", second, ["index/a"])
-    assert [(one.key, one.snapshot, one.time) for one in third.dropped] == [
-        ("manifests/a", 2, second.time)
-    ]
+    assert [(one.key, one.time) for one in third.dropped] == [("manifests/a", second.time)]
     again = following(third, "", third.with_volumes([named]), ())
     assert again.dropped == ()
 
@@ -158,7 +151,7 @@ def test_the_snapshot_of_75000_compacted_segments_is_below_a_megabyte() -> None:
     assert len(dump_snapshot(snapshot)) < LIMIT_BYTES
 
 
-@pytest.mark.parametrize("member", ["volumes", "marks", "time", "warehouse"])
+@pytest.mark.parametrize("member", ["volumes", "dropped", "time", "warehouse"])
 def test_a_sound_snapshot_of_another_shape_is_refused_in_words(member: str) -> None:
     row = unseal(dump_snapshot(Snapshot("w", 1)), "here")
     del row[member]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ from tests.segments_kit import block_time, columns
 from tests.transforms.warehouse_kit import history_segment, load_folder
 from transforms.block_range import BlockRange
 from transforms.errors import ConfigError, RangeError
+from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.questions.range_choice import (
     TimedWarehouse,
     choose_between,
@@ -94,15 +93,13 @@ def test_only_the_volumes_at_the_ends_are_opened(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
-    stored = Warehouse.stored_tables
+    rows = TimedWarehouse.rows
 
-    @contextmanager
-    def noted(self: Warehouse, blocks: BlockRange) -> Iterator[object]:
-        opened.append(str(blocks))
-        with stored(self, blocks) as con:
-            yield con
+    def noted(self: TimedWarehouse, volume: Volume, sql: str, values: list[int]) -> object:
+        opened.append(str(volume.blocks))
+        return rows(self, volume, sql, values)
 
-    monkeypatch.setattr(Warehouse, "stored_tables", noted)
+    monkeypatch.setattr(TimedWarehouse, "rows", noted)
     choose_between(TimedWarehouse(warehouse), block_time(12), block_time(15))
     assert set(opened) == {"1-20"}
 

@@ -203,7 +203,7 @@ def test_of_two_repairs_the_slower_one_says_so(lost: Path, monkeypatch: pytest.M
         return create(snapshot)
 
     monkeypatch.setattr(slow.backing.log, "create", create_later)
-    with pytest.raises(BusyError, match="another process repaired"):
+    with pytest.raises(BusyError, match="another process wrote to the log"):
         repair(slow.backing)
     assert _snapshot(slow).commit == _snapshot(open_warehouse(lost / "w")).commit
     assert len(list((lost / "w" / "log").iterdir())) == 1
