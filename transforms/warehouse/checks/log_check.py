@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-from transforms.errors import ConfigError
 from transforms.objects import ObjectInfo
 from transforms.verifying.counts import Kind
 from transforms.verifying.findings import (
@@ -23,7 +21,7 @@ from transforms.verifying.findings import (
 from transforms.verifying.verification import Verification
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.log.log import LOG, is_snapshot_key, snapshot_key
-from transforms.warehouse.log.newest_snapshot import LogEnd, NewestSnapshot
+from transforms.warehouse.log.newest_snapshot import NewestSnapshot
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.merge.sweep import (
     ORPHAN_SECONDS,
@@ -33,37 +31,13 @@ from transforms.warehouse.merge.sweep import (
     unnamed,
 )
 from transforms.warehouse.repair.older_log import (
+    LogState,
     lacking,
-    later_volumes,
-    listed_volumes,
-    older_log,
 )
 from transforms.warehouse.views.catalog_file import OWN_VIEWS, CatalogFile, read_record
 
 _DAY_SECONDS = 24 * 3600.0
 VIEWS_MADE_AGAIN = Remedy(('strata sql "select 1"',), f"it makes the file anew; {OWN_VIEWS}")
-
-
-@dataclass(frozen=True)
-class LogState:
-    """What there is of the log: its end, what this machine has seen of it, and the volumes."""
-
-    infos: Sequence[ObjectInfo]
-    last_seen: Snapshot | None
-    end: LogEnd
-
-    @classmethod
-    def of(cls, backing: Backing) -> LogState:
-        """Read it, in this order, as others may go on meanwhile; there may be no such place.
-
-        Raises `ConfigError` for a snapshot of a newer release.
-        """
-        infos, last_seen = listed_volumes(backing.store), backing.log.last_seen()
-        try:
-            backing.log.numbers()
-        except ConfigError:  # there is no such bucket
-            return cls(infos, last_seen, LogEnd())
-        return cls(infos, last_seen, backing.log.end())
 
 
 def log_findings(
@@ -72,7 +46,7 @@ def log_findings(
     """Whether there is a log, whether its newest snapshots are sound, and go with what is known."""
     place, end = backing.store.describe(LOG), state.end
     if not end.top and state.last_seen is None:
-        yield _nothing(backing, state)
+        yield nothing(backing, has_volumes=bool(state.infos))
         return
     verification.counts.expect(Kind.DOCUMENTS)
     if end.sound is not None:
@@ -81,18 +55,15 @@ def log_findings(
         yield Finding(
             Problem.DAMAGED, backing.store.describe(snapshot_key(number)), problem, REPAIR
         )
-    conflict = end.conflict(state.last_seen, "the log")
-    if end.sound and not conflict:
-        later = later_volumes(backing, end.sound, end.top, state.infos)
-        conflict = older_log(backing, end.top, later) if later else ""
-    if conflict:
-        yield Finding(Problem.DAMAGED, place, conflict, CHOOSE)
+    if state.conflict:
+        yield Finding(Problem.DAMAGED, place, state.conflict, CHOOSE)
     yield from _seen(backing)
 
 
-def _nothing(backing: Backing, state: LogState) -> Finding:
+def nothing(backing: Backing, *, has_volumes: bool) -> Finding:
+    """That there is no log, on a machine that never saw one."""
     place = backing.store.describe()
-    if state.infos:
+    if has_volumes:
         what = "there are volumes and no log that names them"
         return Finding(Problem.MISSING, backing.store.describe(LOG), what, REPAIR)
     what = "there is no warehouse, or it is empty: is this the right place, and is it mounted?"

@@ -11,7 +11,7 @@ from functools import cached_property
 from operator import attrgetter
 
 from transforms.block_range import BlockRange
-from transforms.errors import IntegrityError
+from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import StoredFile
 from transforms.verifying.counts import Kind
 from transforms.verifying.findings import (
@@ -25,8 +25,8 @@ from transforms.verifying.findings import (
 from transforms.verifying.verification import Verification
 from transforms.warehouse.checks.file_check import NOT_READ, NOT_THERE, file_findings
 from transforms.warehouse.checks.log_check import (
-    LogState,
     log_findings,
+    nothing,
     orphan_findings,
     view_findings,
 )
@@ -38,6 +38,7 @@ from transforms.warehouse.log.losses import LostRowsError
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.manifest import manifest_receipts, read_manifest
 from transforms.warehouse.manifests.shapes import Volume
+from transforms.warehouse.repair.older_log import read_state
 
 _ORDER = attrgetter("table", "blocks")
 
@@ -71,7 +72,12 @@ class WarehouseCheck:
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is wrong; nothing, if all is well. Errors of the machine pass through."""
-        state = LogState.of(self._backing)
+        try:
+            self._backing.log.numbers()
+        except ConfigError:  # there is no such bucket
+            yield nothing(self._backing, has_volumes=False)
+            return
+        state = read_state(self._backing)
         snapshot = state.end.sound
         yield from log_findings(self._backing, state, self._verification)
         if snapshot is None:

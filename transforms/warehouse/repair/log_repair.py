@@ -23,9 +23,7 @@ from transforms.warehouse.manifests.manifest_rows import Origin
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.repair.older_log import (
     lacking,
-    later_volumes,
-    listed_volumes,
-    older_log,
+    read_state,
 )
 from transforms.warehouse.repair.volume_choice import (
     check_agreement,
@@ -143,52 +141,44 @@ class _Repair:
         self._choice = choice
         self._advance = advance
         self._quick = quick
-        # In this order: other processes may go on meanwhile.
-        self._infos = listed_volumes(backing.store)
-        self._last_seen = backing.log.last_seen()
-        self._end = end = backing.log.end()
-        later = later_volumes(backing, end.sound, end.top, self._infos) if end.sound else {}
-        conflict = end.conflict(self._last_seen, f"the log of {backing.store.describe()}")
-        if later and not conflict:
-            conflict = older_log(backing, end.top, later)
-        self._later, self._conflict = later, conflict
+        self._state = read_state(backing)
         self.report = RepairReport()
 
     def run(self) -> None:
         """Examine, and write a snapshot if there is a reason to."""
-        place, end, conflict = self._backing.store.describe(), self._end, self._conflict
-        if conflict and self._choice is None:
+        place, state, end = self._backing.store.describe(), self._state, self._state.end
+        if state.conflict and self._choice is None:
             self._explain()
             return
-        if not (conflict or end.top or self._infos):
+        if not (state.conflict or end.top or state.infos):
             self._find(place, "there is no log and no volume", "is this the right place?")
             return
         for number, problem in end.damaged:
             self._find(snapshot_key(number), problem, "a new snapshot follows it")
-        if conflict:
-            self._find(LOG, conflict, f"you chose --{self._choice}")
+        if state.conflict:
+            self._find(LOG, state.conflict, f"you chose --{self._choice}")
         elif end.sound is None:
-            what = f"there is no sound snapshot; there are {len(self._infos)} volumes"
+            what = f"there is no sound snapshot; there are {len(state.infos)} volumes"
             self._find(LOG, what, "a snapshot is made from the volumes")
         self._repair(self._base())
 
     def _explain(self) -> None:
         """Say what an operator can choose from, and what it would mean for each volume."""
         self.report.is_undecided = True
-        self.report.snapshot = self._end.top
+        self.report.snapshot = self._state.end.top
         self._find(
             LOG,
-            self._conflict,
+            self._state.conflict,
             "choose: strata repair --take-volumes, if the volumes that the log does not name are "
             "right; strata repair --trust-log, if the log is",
         )
-        for info in lacking(self._infos, self._end.sound or new_warehouse()):
+        for info in lacking(self._state.infos, self._state.end.sound or new_warehouse()):
             remedy = "--take-volumes: taken in; --trust-log: left where it is"
             self._find(info.key, _UNNAMED, remedy)
 
     def _base(self) -> Snapshot:
         """What is held against the files: the newest sound snapshot, or an empty one."""
-        sound, last_seen = self._end.sound, self._last_seen
+        sound, last_seen = self._state.end.sound, self._state.last_seen
         if last_seen is None:
             return sound or new_warehouse()
         is_taken = self._choice is RepairChoice.TAKE_VOLUMES
@@ -202,7 +192,7 @@ class _Repair:
         for loss in base.losses if is_trusted else ():
             self._find(LOG, f"it misses {loss}", f"missed no more: you chose --{self._choice}")
         begins = bool(self.report.findings)
-        self.report.volumes = len(base.volumes) or len(self._infos)
+        self.report.volumes = len(base.volumes) or len(self._state.infos)
         bad = frozenset(self._bad_files(base))
         entries = [] if is_trusted else [*self._sound_volumes(base, _without(base, bad))]
         check_agreement(entries, self._backing.store.describe())
@@ -250,8 +240,8 @@ class _Repair:
         """Volumes that are not named, with what `remainder` lacks, which agree with it."""
         named, segments = base.named_keys(), self._backing.catalog(remainder).segments
         states = remainder.states() if len(remainder.states()) == len(base.states()) else []
-        newer = newer_states(self._infos, states)
-        for info in (*lacking(self._infos, remainder), *newer):
+        newer = newer_states(self._state.infos, states)
+        for info in (*lacking(self._state.infos, remainder), *newer):
             if info.key in named:  # and bad
                 continue
             try:
@@ -280,16 +270,16 @@ class _Repair:
         """
         base, target = change.base, change.applied(change.base)
         warehouses = {origin.warehouse for origin in origins}
-        if not base.number and not self._last_seen and len(warehouses) == 1:
+        if not base.number and not self._state.last_seen and len(warehouses) == 1:
             base = replace(base, warehouse=warehouses.pop())
         if self._choice is RepairChoice.TRUST_LOG:
             base = replace(base, losses=())
         else:
             target = replace(target, captures=newest_captures(self._backing))
-        number = self._end.top + 1
-        if self._conflict or self._end.sound is None:
-            seen = self._last_seen.number if self._last_seen else 0
-            later = [*self._later.values(), *(origin.snapshot for origin in origins)]
+        number = self._state.end.top + 1
+        if self._state.conflict or self._state.end.sound is None:
+            seen = self._state.last_seen.number if self._state.last_seen else 0
+            later = [*self._state.later.values(), *(origin.snapshot for origin in origins)]
             number = next_generation(max([number, seen, *later]))
         snapshot = following(replace(base, number=number - 1), "", target, ())
         if self._backing.log.create(snapshot) is None:

@@ -3,20 +3,48 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import ObjectInfo, StoredFile
 from transforms.stores.store import Store
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.log.newest_snapshot import CHOICE
+from transforms.warehouse.log.newest_snapshot import CHOICE, LogEnd
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.manifest import read_about
 from transforms.warehouse.manifests.manifest_rows import Origin
 
 _NAME = re.compile(r"(manifests|state)/(\d+)-(\d+)\.[0-9a-f]{64}\.(?:parquet|duckdb)")
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """What there is of the log, whatever its condition, and of volumes, named or not.
+
+    `later` are manifests that were built upon a later snapshot than the newest, with its number;
+    `conflict` says why the log is not the one that this machine has seen, or is older than these.
+    """
+
+    infos: Sequence[ObjectInfo]
+    last_seen: Snapshot | None
+    end: LogEnd
+    later: Mapping[str, int]
+    conflict: str
+
+
+def read_state(backing: Backing) -> LogState:
+    """Read the log. Raises `ConfigError` for one of a newer release, and for an absent bucket."""
+    # In this order: other processes may go on meanwhile.
+    infos, last_seen = listed_volumes(backing.store), backing.log.last_seen()
+    end = backing.log.end()
+    later = later_volumes(backing, end.sound, end.top, infos) if end.sound else {}
+    conflict = end.conflict(last_seen, f"the log of {backing.store.describe()}")
+    if later and not conflict:
+        conflict = older_log(backing, end.top, later)
+    return LogState(infos, last_seen, end, later, conflict)
 
 
 def check_not_lost(backing: Backing) -> None:

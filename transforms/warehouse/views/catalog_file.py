@@ -12,7 +12,6 @@ import hashlib
 import logging
 import os
 import shutil
-import socket
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -58,11 +57,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class CatalogFile:
-    """Where this machine's file belongs: `cache` is its folder, `files` that of the volumes.
-
-    A folder may be mounted at several paths, and be used by several machines: `current.duckdb`
-    belongs to the path that it was first made for, and others have theirs in `catalog/`.
-    """
+    """Where this machine's file belongs: `cache` is its folder, `files` that of the volumes."""
 
     cache: Path
     files: Path
@@ -74,13 +69,8 @@ class CatalogFile:
         return cls(backing.cache, volumes.parent if volumes else backing.cache)
 
     def path(self) -> Path:
-        """The file that is right for this path; it may be absent, or older than the newest."""
-        first = self.cache / CURRENT
-        record = read_record(first)
-        if not record.warehouse or Path(record.warehouse) == self.files or self._was_moved(record):
-            return first
-        digest = hashlib.sha256(str(self.files).encode()).hexdigest()[:12]
-        return self.cache / "catalog" / f"{digest}.duckdb"
+        """Where it lies; it may be absent, or older than the newest."""
+        return self.cache / CURRENT
 
     def made(self, catalog: Catalog) -> Path | None:
         """The file of this snapshot, of which nothing is lost; None where it is to be made."""
@@ -112,13 +102,6 @@ class CatalogFile:
                 file.write(seal(asdict(record)))
         return path
 
-    def _was_moved(self, record: ViewsRecord) -> bool:
-        """Whether the folder was at that path on this machine and is there no longer."""
-        if record.host != socket.gethostname():
-            return False
-        there = Path(record.warehouse)
-        return not there.exists() or not there.samefile(self.files)
-
 
 @dataclass(frozen=True, slots=True)
 class ViewsRecord:
@@ -131,7 +114,6 @@ class ViewsRecord:
     snapshot: int = 0
     chain_id: str = ""
     warehouse: str = ""
-    host: str = ""
     content: str = ""
     views: str = ""
     file: str = ""
@@ -145,7 +127,6 @@ class ViewsRecord:
             catalog.snapshot.number,
             catalog.chain_id,
             str(files),
-            socket.gethostname(),
             _hash(parts),
             _hash(views) if views else "",
         )

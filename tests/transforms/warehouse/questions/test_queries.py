@@ -240,12 +240,7 @@ def test_an_error_of_the_one_who_reads_passes_through(held: Held) -> None:
         "values (1, 2)",
         "with b as (from blocks) select * from b",
         "pivot orders on side_name using count(*) group by _segment",
-        "explain select 1",
-        "explain (format json) select 1; -- the end",
-        "explain (select 1)",
-        "explain /* really */ analyze from blocks",
-        "pragma table_info('orders')",
-        "PRAGMA show_tables;",
+        "values (1, 2); -- the end",
     ],
 )
 def test_whatever_reads_may_be_asked(held: Held, tmp_path: Path, query: str) -> None:
