@@ -251,6 +251,7 @@ class ModelMachine(RuleBasedStateMachine):
         repaired = self.world.run(machine, "repair")
         self._expect(repaired, 5)
         status = self.world.run(machine, "status")
+        self._expect(status, 0)
         kept = self.model.loaded.keys() - numbers_of(name)
         assert set(texts(kept)) <= set(status.said["segments"]["loaded"])
         self._again("load", machine)
