@@ -376,12 +376,14 @@ def test_a_sweep_waits_for_the_readers_of_older_snapshots(tmp_path: Path) -> Non
     first = _files(warehouse)
     (state,) = warehouse.loaded_catalog().states()
     for path in first:
-        os.utime(warehouse.cache / path, (0, 0))
+        if not path.startswith("log/"):
+            os.utime(warehouse.cache / path, (0, 0))
     state_segment(folder, first=3, last=4)
     load_folder(warehouse.cache, folder)
     assert first <= _files(warehouse)
     assert warehouse.sweep(grace_seconds=3600) == []
-    assert warehouse.sweep(grace_seconds=-1) == sorted(file.key for file in state.files)
+    swept = [key for key in warehouse.sweep(grace_seconds=-1) if not key.startswith("log/")]
+    assert swept == sorted(file.key for file in state.files)
     assert list(warehouse.verify()) == []
     assert query(warehouse, "select count(*) from blocks") == [(4,)]
 

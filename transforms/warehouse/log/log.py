@@ -100,15 +100,14 @@ class Log:
         return entry[0] if entry else None
 
     def is_outdated(self, number: int) -> bool:
-        """Whether there is a newer snapshot; three requests to the store at the most."""
+        """Whether there is a newer snapshot; two requests to the store at the most."""
         next_key, key = snapshot_key(number + 1), snapshot_key(number)
         confirmed, moment = self._confirmed or (0, Moment.now())
         if confirmed == number and moment.passed() < _SHORT_SECONDS:
             return self._store.head(next_key) is not None
         # Snapshots are removed, oldest first: after a long sleep all that was known may be gone.
-        keys = (next_key, snapshot_key(next_generation(number)), key)
-        following_info, repair_info, info = asked_together(self._store, self._store.head, keys)
-        if following_info is None and repair_info is None and info is not None:
+        following_info, info = asked_together(self._store, self._store.head, (next_key, key))
+        if following_info is None and info is not None:
             self._confirmed = (number, Moment.now())
             return False
         return True
@@ -217,7 +216,8 @@ class Log:
         except OSError:
             if not self._holds(key, data):
                 raise
-        self._newest = (snapshot, sha256)
+        if self._newest is None or self._newest[0].number < snapshot.number:
+            self._newest = (snapshot, sha256)
         self._memory.keep(snapshot, data)
         return snapshot
 
@@ -274,7 +274,7 @@ def next_generation(number: int) -> int:
     """The number that a repair gives where it cannot go on after the newest snapshot.
 
     Machines refuse a log that is older than what they saw, and nothing says how far a lost log had
-    come: so it is beyond all that commits reach, and whoever knows an earlier one looks there.
+    come: so it is beyond all that commits reach.
     """
     return (number // _GENERATION + 1) * _GENERATION
 

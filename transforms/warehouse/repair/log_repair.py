@@ -264,9 +264,10 @@ class _Repair:
         self.report.snapshot = self._backing.log.commit(changed).number
 
     def _begin(self, change: _Change, origins: Sequence[Origin]) -> None:
-        """Write a snapshot that follows none, unless another process goes on after the newest.
+        """Write a snapshot that follows none.
 
-        Where that is not the right one, it is beyond all that anybody can have seen.
+        Where the newest is not the right one it is beyond all that anybody can have seen, and
+        repeated after the newest, before and afterwards: whoever knows that one looks there.
         """
         base, target = change.base, change.applied(change.base)
         warehouses = {origin.warehouse for origin in origins}
@@ -276,18 +277,20 @@ class _Repair:
             base = replace(base, losses=())
         else:
             target = replace(target, captures=newest_captures(self._backing))
-        number = self._state.end.top + 1
+        top, numbers = self._state.end.top, [self._state.end.top + 1]
         if self._state.conflict or self._state.end.sound is None:
             seen = self._state.last_seen.number if self._state.last_seen else 0
             later = [*self._state.later.values(), *(origin.snapshot for origin in origins)]
-            number = next_generation(max([number, seen, *later]))
-        snapshot = following(replace(base, number=number - 1), "", target, ())
-        if self._backing.log.create(snapshot) is None:
-            raise BusyError(
-                f"another process wrote to the log of {self._backing.store.describe()} meanwhile: "
-                "run strata repair again"
-            )
-        self.report.snapshot = number
+            beyond = next_generation(max([top, seen, *later]))
+            numbers = [top + 1, beyond, top + 2] if top else [beyond]
+        snapshot = following(replace(base, number=numbers[0] - 1), "", target, ())
+        for number in numbers:
+            if self._backing.log.create(replace(snapshot, number=number)) is None:
+                raise BusyError(
+                    f"another process wrote to the log of {self._backing.store.describe()} "
+                    "meanwhile: run strata repair again"
+                )
+        self.report.snapshot = max(numbers)
 
     def _find(self, what: str, problem: str, remedy: str) -> None:
         self.report.findings.append(RepairFinding(what, problem, remedy))

@@ -25,7 +25,7 @@ from tests.transforms.warehouse_kit import (
     load_folder,
     state_segment,
 )
-from transforms.errors import IntegrityError
+from transforms.errors import BusyError, IntegrityError
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.verifying.verification import Verification
@@ -531,6 +531,28 @@ def test_beside_a_writer_what_both_did_counts(sound: Path, monkeypatch: pytest.M
     snapshot = _snapshot(sound).number
     assert repair(warehouse.backing).snapshot == snapshot + 2
     assert lost not in _snapshot(sound).volumes
+
+
+def test_who_knows_the_older_log_cannot_commit_to_it_unnoticed(
+    sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _put_back(sound)
+    other = open_warehouse(sound / "w", tmp_path / "other-machine").backing.log
+    assert other.newest()
+    warehouse = open_warehouse(sound / "w")
+    create = warehouse.backing.log.create
+
+    def create_later(snapshot: Snapshot) -> Snapshot | None:
+        monkeypatch.undo()
+        other.commit(lambda newest: newest)
+        return create(snapshot)
+
+    monkeypatch.setattr(warehouse.backing.log, "create", create_later)
+    with pytest.raises(BusyError, match="another process wrote to the log"):
+        repair(warehouse.backing, RepairChoice.TRUST_LOG)
+    repair(warehouse.backing, RepairChoice.TRUST_LOG)
+    assert repair(warehouse.backing, RepairChoice.TRUST_LOG).findings == []
+    assert other.newest() == _snapshot(sound)
 
 
 @pytest.mark.parametrize("case", ["damaged", "older", "lost"])
