@@ -27,7 +27,7 @@ from transforms.duck import Connection
 from transforms.errors import IntegrityError
 
 PAGE_ROWS = 32
-"""Rows of every page but the last of a table."""
+"""Rows of every page but the last of a table; a power of two."""
 
 # As many as are read at once: a multiple of a page, and of what DuckDB hands out. What a client
 # reads is not bounded by DuckDB's own limit, and a row may have kilobytes.
