@@ -14,12 +14,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from queue import SimpleQueue
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from api.core.api_errors import ApiError, CancelledError, Code, DeadlineError, UnavailableError
 from api.core.clients import Admission, RateLimiter
@@ -47,14 +47,22 @@ class Cancellation:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._interrupt: Callable[[], object] | None = None
+        self._begun = False
         self._cancelled = False
 
-    def cancel(self) -> None:
-        """Interrupt what the job does now, or would begin to do."""
+    def begin(self) -> bool:
+        """Whether the job may begin, which it does then."""
+        with self._lock:
+            self._begun = not self._cancelled
+            return self._begun
+
+    def cancel(self) -> bool:
+        """Interrupt what the job does now, or would begin to do; says whether it has begun."""
         with self._lock:
             self._cancelled = True
             if self._interrupt is not None:
                 self._interrupt()
+            return self._begun
 
     def check(self) -> None:
         """Raise `CancelledError` where the job was cancelled; long jobs ask now and then."""
@@ -78,10 +86,14 @@ class Workers:
     """At most `threads` jobs at once and `queue` more that wait."""
 
     def __init__(self, name: str, threads: int, queue: int) -> None:
-        self._executor = ThreadPoolExecutor(threads, thread_name_prefix=f"strata-{name}")
+        self._name = name
+        self._most = threads
         self._capacity = threads + queue
         self._lock = threading.Lock()
+        self._jobs: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
         self._pending = 0
+        self._closed = False
 
     @property
     def pending(self) -> int:
@@ -90,8 +102,11 @@ class Workers:
 
     async def close(self) -> None:
         """Forget what waits, and wait for running jobs, also those that nobody else waits for."""
-        shutdown = partial(self._executor.shutdown, cancel_futures=True)
-        await asyncio.to_thread(shutdown)
+        self._closed = True
+        for _ in self._threads:
+            self._jobs.put(None)
+        for thread in self._threads:
+            await asyncio.to_thread(thread.join)
 
     async def run(
         self,
@@ -105,64 +120,98 @@ class Workers:
         `DeadlineError` after `seconds` of waiting and working, `CancelledError` where `departure`
         returns, as the client left.
         """
-        cancellation = Cancellation()
-        future = self._submit(job, cancellation)
-        try:
-            await asyncio.wait({future}, timeout=min(_SHORT_SECONDS, seconds or _SHORT_SECONDS))
-            if not future.done():
-                await _wait_on(future, seconds and seconds - _SHORT_SECONDS, departure)
-        finally:
-            if not future.done():
-                cancellation.cancel()
-                future.cancel()
-        if future.cancelled():
-            raise DeadlineError
-        return future.result()
+        loop, cancellation = asyncio.get_running_loop(), Cancellation()
+        future: asyncio.Future[_Result] = loop.create_future()
+        self._take_place()
+        self._jobs.put(partial(self._work, job, cancellation, loop, future))
+        with ExitStack() as watches:
+            if seconds is not None:
+                late = loop.call_later(seconds, _settle, future, None, DeadlineError())
+                watches.callback(late.cancel)
+            if departure is not None:
+                watch = partial(_watch, departure, future, watches)
+                watches.callback(loop.call_later(_SHORT_SECONDS, watch).cancel)
+            try:
+                return await future
+            except BaseException:
+                if not cancellation.cancel():
+                    self._release()
+                raise
 
-    def _submit(
-        self, job: Callable[[Cancellation], _Result], cancellation: Cancellation
-    ) -> asyncio.Future[_Result]:
+    def _take_place(self) -> None:
         with self._lock:
+            if self._closed:
+                raise RuntimeError(f"the {self._name} threads are closed")
             if self._pending >= self._capacity:
                 raise UnavailableError("the server has too much to do: try again")
             self._pending += 1
+            if len(self._threads) < min(self._pending, self._most):
+                name = f"strata-{self._name}-{len(self._threads)}"
+                thread = threading.Thread(target=self._take_jobs, name=name, daemon=True)
+                self._threads.append(thread)
+                thread.start()
 
-        def run() -> _Result:
-            cancellation.check()
-            try:
-                return job(cancellation)
-            except ConnectionError as error:
-                log.warning("a request could not be answered: %s", error)
-                raise UnavailableError("what this needs is away for now: try again") from error
+    def _take_jobs(self) -> None:
+        while (work := self._jobs.get()) is not None:
+            work()
 
+    def _work(
+        self,
+        job: Callable[[Cancellation], _Result],
+        cancellation: Cancellation,
+        loop: asyncio.AbstractEventLoop,
+        future: asyncio.Future[_Result],
+    ) -> None:
+        """Do a job, unless nobody waits for it any more, and tell who waits."""
+        if not cancellation.begin():
+            return
+        result: _Result | None = None
+        error: BaseException | None = None
         try:
-            promise = self._executor.submit(run)
-        except RuntimeError:
-            self._release()
-            raise
-        # The thread's own end counts, not that of the wait for it.
-        promise.add_done_callback(self._release)
-        return asyncio.wrap_future(promise)
+            result = self._result(job, cancellation)
+        except BaseException as reason:  # noqa: BLE001 - it is raised where the job is waited for
+            error = reason
+        # Its own end counts, not that of the wait for it.
+        self._release()
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(_settle, future, result, error)
 
-    def _release(self, _promise: object = None) -> None:
+    def _result(
+        self, job: Callable[[Cancellation], _Result], cancellation: Cancellation
+    ) -> _Result:
+        if self._closed:
+            raise DeadlineError
+        try:
+            return job(cancellation)
+        except ConnectionError as error:
+            log.warning("a request could not be answered: %s", error)
+            raise UnavailableError("what this needs is away for now: try again") from error
+
+    def _release(self) -> None:
         with self._lock:
             self._pending -= 1
 
 
-async def _wait_on(
-    future: asyncio.Future[Any], seconds: float | None, departure: Departure | None
+def _settle(
+    future: asyncio.Future[_Result], result: _Result | None, error: BaseException | None
 ) -> None:
-    """Wait for the job, its time limit or the client's departure, which raises."""
-    if departure is None:
-        await asyncio.wait({future}, timeout=seconds)
+    """End the wait for a job, unless it has ended."""
+    if future.done():
         return
-    gone = asyncio.create_task(departure())
-    try:
-        await asyncio.wait({future, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        if gone.done() and not future.done():
-            raise CancelledError
-    finally:
-        gone.cancel()
+    if error is None:
+        future.set_result(cast("_Result", result))
+    else:
+        future.set_exception(error)
+
+
+def _watch(departure: Departure, future: asyncio.Future[Any], watches: ExitStack) -> None:
+    """Watch for the client's departure from now on."""
+
+    async def watch() -> None:
+        await departure()
+        _settle(future, None, CancelledError())
+
+    watches.callback(asyncio.create_task(watch()).cancel)
 
 
 Query = Callable[[Reading, Cancellation], _Answer]
