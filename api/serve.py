@@ -201,7 +201,8 @@ def _keep_from_collections() -> None:
     gc.collect()
     gc.freeze()
     # A page of 1,000 rows makes 10,000 objects, and no cycles: a tenth of its time went into these.
-    gc.set_threshold(20_000)
+    # Cycles hold what clients have not taken yet: at 20,000 a process would hold more than it may.
+    gc.set_threshold(3_000)
     # At the interpreter's end all goes, or DuckDB's client tells of objects left over.
     atexit.register(gc.unfreeze)
 

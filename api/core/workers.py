@@ -154,6 +154,7 @@ class Workers:
     def _take_jobs(self) -> None:
         while (work := self._jobs.get()) is not None:
             work()
+            del work  # while it waits, a thread keeps no result of its last job
 
     def _work(
         self,

@@ -186,7 +186,6 @@ def test_7_is_a_scratch_folder_that_is_read_only_and_no_volume_is_blamed(place: 
     fixed = mounted(f"mount --bind '{scratch}' '{scratch}' && mount -o remount,ro,bind '{scratch}'")
 
     for arguments in (
-        ("export", "blocks", "1", "10", "--null", "-", "--out", str(place / "out")),
         ("sql", "from blocks", "--blocks", "1-5"),
         ("verify",),
     ):
