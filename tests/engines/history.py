@@ -54,7 +54,7 @@ def _segment(folder: Path, number: int, version: int) -> Path:
         for name in known_tables(version)
         if (known := known_table(name, version)) and known.kind != "history"
     }
-    tables = {name: _table(name, version, first, *made) for name, made in _TABLES.items()}
+    tables = {name: _table(name, version, first, *made) for name, made in _ROWS.items()}
     tables[STATE] = table_rows(
         STATE, *({"id": party} for party in _PARTIES[: 10 * (number + 1)]), version=version
     )
@@ -168,7 +168,7 @@ def _position(numbers: Random, first: int, number: int) -> Row:
     }
 
 
-_TABLES: dict[str, tuple[int, Maker]] = {
+_ROWS: dict[str, tuple[int, Maker]] = {
     "orders": (2000, _order),
     "trades": (1000, _trade),
     "ledger": (300, _ledger),
@@ -177,3 +177,6 @@ _TABLES: dict[str, tuple[int, Maker]] = {
     "rewards": (100, _reward),
     "positions": (200, _position),
 }
+
+TABLES = ("blocks", *_ROWS, STATE)
+"""Those with rows: the others have no folder in the lake."""
