@@ -82,7 +82,9 @@ def _captures_problem(site: Site, status: SiteStatus) -> str:
         return str(error)
     except Error:
         return "the spam captures cannot be read: strata verify says what to do"
-    return f"{lines:,} lines of spam captures are refused: strata captures lists them" * bool(lines)
+    if not lines:
+        return ""
+    return f"{lines:,} lines of spam captures are refused: strata captures lists them"
 
 
 def _is_well(status: SiteStatus, lost: Sequence[Volume], captures: str) -> bool:

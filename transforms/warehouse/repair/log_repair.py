@@ -21,10 +21,7 @@ from transforms.warehouse.log.log import LOG, next_generation, snapshot_key
 from transforms.warehouse.log.snapshot import Snapshot, following, new_warehouse
 from transforms.warehouse.manifests.manifest_rows import Origin
 from transforms.warehouse.manifests.shapes import Volume
-from transforms.warehouse.repair.older_log import (
-    lacking,
-    read_state,
-)
+from transforms.warehouse.repair.older_log import lacking, read_state
 from transforms.warehouse.repair.volume_choice import (
     check_agreement,
     chosen_volumes,
