@@ -8,10 +8,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from boto3.session import Session
 
 from tests.fault_proxy import FaultProxy
-from tests.weed_kit import WeedServer, shared_server
+from tests.weed_kit import WeedServer, s3_client, shared_server
 from transforms.stores.s3 import S3Store
 from transforms.stores.store import S3Options
 
@@ -26,7 +25,7 @@ class BucketServer:
         self._server = server
         self.door = FaultProxy(server.url)
         self.url = self.door.url
-        self.client = Session().client("s3", endpoint_url=server.url, region_name="us-east-1")
+        self.client = s3_client(server.url)
 
     def bucket(self) -> str:
         """Make an empty bucket and return its name."""

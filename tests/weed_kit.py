@@ -18,14 +18,18 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import pytest
 from boto3.session import Session
 from botocore.exceptions import BotoCoreError, ClientError
 
 from tests.ports import free_ports
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
 
 SESSION = "STRATA_TEST_SERVERS"
 """The variable with the folder that all processes of a test session share."""
@@ -48,6 +52,22 @@ _MASTER = "[master.volume_growth]\ncopy_1 = 1\n"
 _held: list[BinaryIO] = []
 
 
+@cache
+def _session() -> Session:
+    return Session()
+
+
+def s3_client(url: str) -> S3Client:
+    """A client of a server; all are of one session, as each session reads what S3 is anew."""
+    return _session().client(
+        "s3",
+        endpoint_url=url,
+        region_name="us-east-1",
+        aws_access_key_id=KEY,
+        aws_secret_access_key=SECRET,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class WeedServer:
     """A running server: its address. Credentials are in the environment."""
@@ -56,7 +76,7 @@ class WeedServer:
 
     def bucket(self) -> str:
         """Make an empty bucket and return its name."""
-        client = Session().client("s3", endpoint_url=self.url, region_name="us-east-1")
+        client = s3_client(self.url)
         name = f"bucket-{uuid.uuid4().hex[:12]}"
         client.create_bucket(Bucket=name)
         client.close()
@@ -228,7 +248,7 @@ def _start(folder: Path, ports: dict[str, int]) -> subprocess.Popen[bytes]:
 def _wait(server: WeedServer, folder: Path) -> None:
     """Return when the first object can be written; fail with the log where that never is."""
     deadline = time.monotonic() + _START_SECONDS
-    client = Session().client("s3", endpoint_url=server.url)
+    client = s3_client(server.url)
     while True:
         try:
             bucket = server.bucket()

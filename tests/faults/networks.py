@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from boto3.session import Session
 from botocore.retries.standard import ExponentialBackoff
 
 import transforms.stores.s3
@@ -29,7 +28,7 @@ from tests.faults.orders import Order
 from tests.faults.places import DELTA_LOG, SEGMENTS, write_segments
 from tests.faults.results import Result, ending_of, of_ending, said
 from tests.faults.wholeness import half_done
-from tests.weed_kit import shared_server
+from tests.weed_kit import s3_client, shared_server
 
 _READ_SECONDS = 3
 """How long an answer is waited for: less than in production, as stalled ones are many here."""
@@ -240,7 +239,7 @@ class Networks:
         return half_done(mirror / "warehouse", mirror / "archive")
 
     def _client(self) -> Any:
-        return Session().client("s3", endpoint_url=self.url, region_name="us-east-1")
+        return s3_client(self.url)
 
     def _objects(self, prefix: str) -> dict[str, bytes]:
         client = self._client()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from transforms.duck import quote_name, quote_text
 from transforms.tables.conform import conversion, rendered
 from transforms.tables.enum_names import enum_names, is_enum_name
+from transforms.tables.file_columns import OWN_TYPES
 from transforms.tables.meanings import column_meaning, type_caveat
 from transforms.tables.registry import Column, fold_case
 from transforms.warehouse.manifests.shapes import Shape
@@ -22,11 +23,12 @@ _NUMERIC = "DECIMAL(38,10)"
 
 @dataclass(frozen=True, slots=True)
 class ViewColumn:
-    """A column of a view: its name, SQL over the stored columns, and its comment, if any."""
+    """A column of a view: its name, SQL over the stored columns, its comment, if any, and type."""
 
     name: str
     sql: str
     comment: str = ""
+    type: str = "VARCHAR"
 
 
 def utc(time: str) -> str:
@@ -51,7 +53,8 @@ def typed_columns(table: str, shape: Shape) -> list[ViewColumn]:
         listed += (
             beside for beside in _beside(table, column) if fold_case(beside.name) not in names
         )
-    return [*listed, *(ViewColumn(own, own, text) for own, text in _OWN_COLUMNS.items())]
+    own = (ViewColumn(name, name, text, OWN_TYPES[name]) for name, text in _OWN_COLUMNS.items())
+    return [*listed, *own]
 
 
 def exact_columns(table: str, shape: Shape) -> list[ViewColumn]:
@@ -64,7 +67,7 @@ def exact_columns(table: str, shape: Shape) -> list[ViewColumn]:
         )
         for column in shape.column_list()
     ]
-    return [*texts, *(ViewColumn(own, own) for own in ("_segment", "_row"))]
+    return [*texts, *(ViewColumn(own, own, type=OWN_TYPES[own]) for own in ("_segment", "_row"))]
 
 
 def rounded_columns(table: str, columns: Iterable[Column]) -> dict[str, str]:
@@ -88,7 +91,7 @@ def _typed(table: str, column: Column, *, is_raw: bool) -> ViewColumn:
         notes.append(
             f"Some cells do not fit and are NULL here: see strata.unfit and exact.{table}."
         )
-    return ViewColumn(column.name, name, " ".join(filter(None, notes)))
+    return ViewColumn(column.name, name, " ".join(filter(None, notes)), kind)
 
 
 def _beside(table: str, column: Column) -> Iterator[ViewColumn]:
@@ -104,4 +107,4 @@ def _beside(table: str, column: Column) -> Iterator[ViewColumn]:
         yield ViewColumn(f"{column.name}_name", name, text)
     if column.type == "timestamp with time zone":
         text = f"The date of {column.name} in UTC, whatever the time zone of the session is."
-        yield ViewColumn(f"{column.name}_date", f"({utc(name)})::date", text)
+        yield ViewColumn(f"{column.name}_date", f"({utc(name)})::date", text, "DATE")

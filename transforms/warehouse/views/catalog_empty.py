@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator
 from transforms.duck import quote_name, quote_text
 from transforms.tables.dialect import select_list
 from transforms.tables.reference import TableReference, schema_reference
-from transforms.tables.registry import Column, fold_case
-from transforms.warehouse.manifests.data_files import empty_sql
+from transforms.tables.registry import fold_case
 from transforms.warehouse.manifests.shapes import Shape
 from transforms.warehouse.views.catalog_columns import typed_columns
 
@@ -32,9 +31,10 @@ def empty_names(there: Iterable[str]) -> list[str]:
 
 
 def _views(name: str, table: TableReference) -> Iterator[str]:
-    columns = [Column(column.name, column.source_type) for column in table.columns]
-    typed = typed_columns(name, Shape({column.name: column.type for column in columns}))
-    listed = select_list([(column.sql, column.name) for column in typed])
+    typed = typed_columns(
+        name, Shape({column.name: column.source_type for column in table.columns})
+    )
+    values = select_list([(f"null::{column.type}", column.name) for column in typed])
     view = f"main.{quote_name(name)}"
-    yield f"create view {view} as select {listed} from {empty_sql(name, columns)}"  # noqa: S608
+    yield f"create view {view} as select {values} where false"
     yield f"comment on view {view} is {quote_text(f'{table.meaning} {_NOTE}')}"
