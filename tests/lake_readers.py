@@ -1,7 +1,7 @@
 """CSVs rendered from a lake by Polars and by pyarrow, written so that tests have an oracle.
 
 Nothing here may import the product. What is read: a table's Parquet files, its Delta log, and the
-table `receipts`, which has the columns of every CSV in order. A cell's text is that of `_raw`,
+table `manifests`, which has the columns of every CSV in order. A cell's text is that of `_raw`,
 where the row has one for its column, and else that of the value as PostgreSQL prints it (spec 2.8).
 Columns are found by their names with A to Z folded, as segments may write one column differently.
 """
@@ -13,7 +13,7 @@ import os
 import re
 import string
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -45,18 +45,21 @@ class CsvReceipt:
     sha256: str
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> CsvReceipt:
-        """A row of the table `receipts`."""
-        columns = [(column["name"], column["type"]) for column in row["columns"]]
-        return cls(
-            row["table_name"],
-            row["_segment"],
-            row["last_block"],
-            columns,
-            row["rows"],
-            row["bytes"],
-            row["sha256"],
-        )
+    def all_of(cls, rows: Iterable[Mapping[str, Any]]) -> list[CsvReceipt]:
+        """The receipts of rows of the table `manifests`."""
+        return [
+            cls(
+                receipt["table_name"],
+                row["first_block"],
+                row["last_block"],
+                [(name, kind) for name, kind in json.loads(receipt["columns"])],
+                receipt["rows"],
+                receipt["bytes"],
+                receipt["sha256"],
+            )
+            for row in rows
+            for receipt in row["receipts"]
+        ]
 
 
 class LakeReader(Protocol):
@@ -110,8 +113,8 @@ class PolarsLake:
         self.raw_cells = 0
 
     def receipts(self) -> list[CsvReceipt]:
-        rows = pl.scan_delta(str(self._folder / "receipts")).collect().to_dicts()
-        return [CsvReceipt.of(row) for row in rows]
+        frame = pl.scan_delta(str(self._folder / "manifests"))
+        return CsvReceipt.all_of(frame.collect().to_dicts())
 
     def _table(self, name: str) -> pl.LazyFrame:
         if name not in self._tables:
@@ -182,7 +185,8 @@ class PyarrowLake:
         self.raw_cells = 0
 
     def receipts(self) -> list[CsvReceipt]:
-        return [CsvReceipt.of(row) for file in self._files("receipts") for row in file.to_pylist()]
+        rows = (row for file in self._files("manifests") for row in file.to_pylist())
+        return CsvReceipt.all_of(rows)
 
     def _files(self, name: str) -> list[pa.Table]:
         if name not in self._tables:

@@ -25,7 +25,7 @@ from exporters.archive.feed import MOST_ENTRIES, feed_xml
 from exporters.archive.hash_lists import SUMS, sums_text
 from exporters.archive.index import ArchiveIndex, index_bytes, parse_index
 from exporters.archive.json_text import FORMAT, written
-from exporters.archive.lake_place import LAKE, LOG, RECEIPTS
+from exporters.archive.lake_place import LAKE, LOG, MANIFESTS
 from exporters.archive.latest import latest_json
 from exporters.archive.llms_text import llms_txt
 from exporters.archive.page import (
@@ -212,8 +212,8 @@ def _index(
 
 
 def _has_lake(archive: Archive) -> bool:
-    """Whether anything was ever published to the lake: its receipts have a log."""
-    log = archive.key(f"{LAKE}/{RECEIPTS}/{LOG}/")
+    """Whether anything was ever published to the lake: its manifests have a log."""
+    log = archive.key(f"{LAKE}/{MANIFESTS}/{LOG}/")
     return next(iter(archive.store.list(log)), None) is not None
 
 

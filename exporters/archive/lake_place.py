@@ -5,8 +5,8 @@ from __future__ import annotations
 LAKE = "lake"
 """The folder of the lake's tables below the chain's folder."""
 
-RECEIPTS = "receipts"
-"""The table of what each CSV was: a CSV cannot be rendered without its columns and their order."""
+MANIFESTS = "manifests"
+"""The table of what was loaded of each segment: of each CSV the columns, rows and SHA-256."""
 
 LOG = "_delta_log"
 """The folder of a table's log below the table's, by Delta's protocol."""

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
 
-from exporters.archive.lake_place import RECEIPTS
+from exporters.archive.lake_place import MANIFESTS
 from exporters.lake.lake_files import Lake
-from exporters.lake.receipt_file import read_receipt_rows, receipt_statistics
+from exporters.lake.manifest_file import manifest_statistics, segment_blocks
 from exporters.lake.tables import HeldFile, Version
+from transforms.block_range import contiguous_runs
 from transforms.duck import Connection
 from transforms.errors import IntegrityError
 from transforms.lake.parquet_files import LakeFile, opened_file
@@ -21,8 +21,8 @@ from transforms.lake.statistics import Statistics, fitted
 from transforms.scratch import scratch_folder
 from transforms.stores.store import content_sha256
 from transforms.tables.file_columns import FileColumn
-from transforms.tables.registry import history_tables
-from transforms.warehouse.manifests.receipts import Receipt
+from transforms.warehouse.manifests.manifest import manifest_receipts
+from transforms.warehouse.manifests.receipts import Receipt, receipts_digest
 
 
 def fetched(lake: Lake, table: str, lake_file: HeldFile, copy: Path) -> None:
@@ -72,8 +72,8 @@ def file_problems(
     if (size := copy.stat().st_size) != file.size:
         yield f"it has {size} bytes, its table's log says {file.size}"
     try:
-        if version.table == RECEIPTS:
-            yield from _receipt_problems(version, file, copy)
+        if version.table == MANIFESTS:
+            yield from _manifest_problems(version, file, copy, receipts)
             return
         with opened_file(copy, scratch, receipts or (), opened) as lake_file:
             columns = _columns(version, lake_file)
@@ -118,11 +118,12 @@ def _log_problems(version: Version, file: HeldFile, statistics: Statistics) -> I
         yield f"its table's log has statistics that Strata does not write: {sorted(more)}"
 
 
-def _receipt_problems(version: Version, file: HeldFile, copy: Path) -> Iterator[str]:
-    rows = read_receipt_rows(copy)
-    keys = [(row["_segment"], row["last_block"], row["table_name"]) for row in rows]
-    if any(first >= second for first, second in pairwise(keys)):
-        yield "its rows do not ascend by segment and table"
-    if others := {table for *_, table in keys} - {*history_tables()}:
-        yield f"it is about tables that are not of history: {', '.join(sorted(others))}"
-    yield from _log_problems(version, file, receipt_statistics(rows))
+def _manifest_problems(
+    version: Version, file: HeldFile, copy: Path, receipts: Sequence[Receipt] | None
+) -> Iterator[str]:
+    yield from _log_problems(version, file, manifest_statistics(copy))
+    if [*contiguous_runs(segment_blocks(copy))] != [file.blocks]:
+        yield "its segments are not those of its name"
+    own = manifest_receipts([copy])
+    if receipts is not None and receipts_digest(own) != receipts_digest(receipts):
+        yield "its receipts are not those of what is loaded"

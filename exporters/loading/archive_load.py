@@ -1,37 +1,38 @@
 """Loading what an archive has into a warehouse: data files as they are, current states, all proven.
 
-What is taken goes by the lake's receipts: a segment that has some is in the lake whole. A file of
-receipts after the other, the segments of it that are not loaded become a volume each run, which is
+What is taken goes by the lake's manifests: a segment that is in one is in the lake whole. A
+manifest after the other, the segments of it that are not loaded become a volume each run, which is
 added to the warehouse before the next one is fetched: who is killed goes on there.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 
 from exporters.archive.archive import Archive
-from exporters.archive.lake_place import RECEIPTS
+from exporters.archive.lake_place import MANIFESTS
 from exporters.fetching.past import PastChangedError
 from exporters.fetching.progress import Advance, Progress
 from exporters.lake.lake_files import Lake
 from exporters.lake.published_files import PublishedFiles, retried
-from exporters.lake.receipt_file import parse_receipts, read_receipt_rows
 from exporters.lake.state_files import StateFile, fetch_state, state_files
 from exporters.lake.tables import HeldFile
-from exporters.loading.archive_past import check_beside, check_past
-from exporters.loading.archive_segments import ArchiveSegments
+from exporters.loading.archive_past import check_beside, check_index, check_past
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.coverage import difference, union
 from transforms.errors import ConfigError, IntegrityError, SegmentError
 from transforms.lake.intake import take_run, take_state
 from transforms.machine_errors import MemoryLimitError
+from transforms.objects import ObjectInfo
 from transforms.scratch import scratch_folder, sweep_scratch
+from transforms.segments.inventory import UNKNOWN_SIZE
 from transforms.tables.registry import history_tables
 from transforms.warehouse.files.catalog import Catalog
+from transforms.warehouse.manifests.manifest import manifest_receipts, read_manifest
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.repair.older_log import check_not_older
 from transforms.warehouse.warehouse import Warehouse
@@ -61,7 +62,7 @@ def load_archive(warehouse: Warehouse, archive: Archive, progress: Progress) -> 
 
     Files that are not what they should be are in the report, and the rest goes on. Raises
     `ConfigError` where the archive has no lake, or the warehouse another chain; `PastChangedError`
-    where the two contradict each other; `IntegrityError` where the index or the receipts' log is
+    where the two contradict each other; `IntegrityError` where the index or the manifests' log is
     damaged; errors of the machine.
     """
     backing, newest = warehouse.backing, warehouse.snapshot()
@@ -92,29 +93,29 @@ class _ArchiveLoad:
 
     def run(self, progress: Progress) -> ArchiveLoadReport:
         """See `load_archive`."""
-        if not self._receipts.files:
+        if not self._manifests.files:
             raise ConfigError(
-                f"{self.lake.place('')} has no receipts, so no warehouse can be made of this "
+                f"{self.lake.place('')} has no manifests, so no warehouse can be made of this "
                 "archive: fetch one whose publisher has the lake (STRATA_LAKE=1)"
             )
         loaded = union(volume.blocks for volume in self._catalog.history())
-        due = [file for file in self._receipts.files if difference((file.blocks,), loaded)]
+        due = [file for file in self._manifests.files if difference((file.blocks,), loaded)]
         with progress("loading", self._total([file.blocks for file in due])) as advance:
             for files in self._tables.values():
                 files.advance = advance
             for file in due:
-                self._load_file(file)
+                self._load_manifest(file)
             for state in self._states:
                 self._load_state(state, advance)
         return self.report
 
     @cached_property
-    def _receipts(self) -> PublishedFiles:
-        return PublishedFiles(self.lake, RECEIPTS, self.scratch)
+    def _manifests(self) -> PublishedFiles:
+        return PublishedFiles(self.lake, MANIFESTS, self.scratch)
 
     @cached_property
     def _tables(self) -> dict[str, PublishedFiles]:
-        """Read after the receipts: what has receipts is in them."""
+        """Read after the manifests: what these have is in them."""
         return {table: PublishedFiles(self.lake, table, self.scratch) for table in history_tables()}
 
     @property
@@ -170,43 +171,62 @@ class _ArchiveLoad:
         except IntegrityError:
             return ()  # said of each run that has rows of it
 
-    def _load_file(self, file: HeldFile) -> None:
-        """Load the segments of a file of receipts that are not loaded."""
+    def _load_manifest(self, file: HeldFile) -> None:
+        """Load the segments of a manifest that are not loaded."""
         try:
-            (copy,) = self._receipts.copies(file.blocks)
-            rows = read_receipt_rows(copy)
-            receipts = parse_receipts(rows, self.lake.archive.chain_id)
-            lacking = [*self._lacking(receipts)]
-            segments = ArchiveSegments.over(self.lake.archive, file.blocks)
-        except (IntegrityError, SegmentError) as error:
+            (copy,) = self._manifests.copies(file.blocks)
+            catalog = self._catalog
+            segments = {s.blocks: s for s in read_manifest(copy) if not catalog.holds(s.blocks)}
+            receipts = [
+                receipt
+                for receipt in manifest_receipts([copy])
+                if receipt.blocks in segments and self._is_published(receipt.table)
+            ]
+        except IntegrityError as error:
             self.report.not_taken.append(NotTaken(file.blocks, str(error)))
             return
-        for run in contiguous_runs(sorted({receipt.blocks for receipt in lacking})):
-            self._load_run(run, segments, [r for r in lacking if run.holds(r.blocks)])
+        for run in contiguous_runs(segments):
+            mine = [receipt for receipt in receipts if run.holds(receipt.blocks)]
+            named = [segment for blocks, segment in segments.items() if run.holds(blocks)]
+            self._load_run(run, [_taken(segment, mine) for segment in named], mine)
 
-    def _lacking(self, receipts: Sequence[Receipt]) -> Iterator[Receipt]:
-        catalog = self._catalog
-        held = {blocks: catalog.holds(blocks) for blocks in {r.blocks for r in receipts}}
-        return (receipt for receipt in receipts if not held[receipt.blocks])
+    def _is_published(self, table: str) -> bool:
+        """Whether the lake may have a table.
 
-    def _published(self, table: str) -> PublishedFiles:
-        if table not in self._tables:
+        None has one that its publisher's release did not know. Raises `IntegrityError` for one that
+        is there and this release does not know.
+        """
+        if table in self._tables:
+            return True
+        if PublishedFiles(self.lake, table, self.scratch).files:
             raise IntegrityError(f"this release knows no table {table}: use a newer one")
-        return self._tables[table]
+        return False
 
     def _load_run(
-        self, run: BlockRange, segments: ArchiveSegments, receipts: Sequence[Receipt]
+        self, run: BlockRange, segments: Sequence[LoadedSegment], receipts: Sequence[Receipt]
     ) -> None:
         try:
-            loaded = segments.loaded(receipts)
-            check_beside(self.lake.archive, loaded, self._catalog)
+            check_index(self.lake.archive, segments, receipts)
+            check_beside(self.lake.archive, segments, self._catalog)
             files = {
-                table: self._published(table).copies(run)
+                table: self._tables[table].copies(run)
                 for table in sorted({receipt.table for receipt in receipts if receipt.rows})
             }
-            take_run(self.warehouse.backing, loaded, receipts, files)
-            self.report.loaded += loaded
+            take_run(self.warehouse.backing, segments, receipts, files)
+            self.report.loaded += segments
         except PastChangedError:
             raise
         except (IntegrityError, SegmentError, MemoryLimitError) as error:
             self.report.not_taken.append(NotTaken(run, str(error)))
+
+
+def _taken(segment: LoadedSegment, receipts: Sequence[Receipt]) -> LoadedSegment:
+    """A segment as this warehouse has it: of the file in its own source nothing is known yet."""
+    own = [receipt for receipt in receipts if receipt.blocks == segment.blocks]
+    return replace(
+        segment,
+        info=ObjectInfo(segment.name.file_name, UNKNOWN_SIZE, ""),
+        rows=sum(receipt.rows for receipt in own),
+        bytes=sum(receipt.bytes for receipt in own),
+        index_id="",
+    )

@@ -1,15 +1,20 @@
-"""Whether an archive tells the same past as what is loaded."""
+"""Whether an archive tells the same past as what is loaded, and its index the same as its lake."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 from exporters.archive.archive import Archive
+from exporters.archive.lake_place import LAKE, MANIFESTS
+from exporters.archive.shards import SHARD_BLOCKS
 from exporters.fetching.past import PastChangedError
 from transforms.block_range import BlockRange
+from transforms.errors import IntegrityError
 from transforms.segments.id_chain import contradiction
+from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.manifests.receipts import LoadedSegment
+from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 
 _MOST_NAMED = 3
 
@@ -44,6 +49,37 @@ def check_beside(archive: Archive, run: Sequence[LoadedSegment], catalog: Catalo
     beside = [(before, run[0]), (run[-1], after)]
     conflicts = (contradiction(one.id_run, two.id_run) for one, two in beside if one and two)
     _refuse(archive, [*differences, *(str(conflict) for conflict in conflicts if conflict)])
+
+
+def check_index(
+    archive: Archive, segments: Sequence[LoadedSegment], receipts: Sequence[Receipt]
+) -> None:
+    """Raise `IntegrityError` where the archive's index says other of segments than the lake."""
+    place, run = (
+        archive.place(f"{LAKE}/{MANIFESTS}"),
+        BlockRange(segments[0].blocks.first, segments[-1].blocks.last),
+    )
+    zips, sources = {}, {}
+    for number in range(run.first // SHARD_BLOCKS, run.last // SHARD_BLOCKS + 1):
+        for entry in archive.shard(number).entries:
+            if not entry.is_bundle:
+                (sources[entry.blocks],) = entry.segments
+                zips[entry.blocks, entry.table] = entry.members[0]
+    for segment in segments:
+        source = sources.get(segment.blocks)
+        if source is None or source.sha256 != segment.sha256:
+            raise IntegrityError(
+                f"{place} has segment {segment.name}, of which no ZIP is published: its keeper "
+                "should run strata verify"
+            )
+    said = {(r.blocks, r.table): (r.sha256, r.schema) for r in receipts}
+    for blocks, table in product((segment.blocks for segment in segments), HISTORY_TABLES):
+        csv = zips.get((blocks, table))
+        if said.get((blocks, table)) != (csv and (csv.sha256, csv.schema)):
+            raise IntegrityError(
+                f"{place} and the index say different of table {table} of segment {blocks}: its "
+                "keeper should run strata verify"
+            )
 
 
 def _refuse(archive: Archive, differences: Sequence[str]) -> None:

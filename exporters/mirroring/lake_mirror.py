@@ -20,7 +20,7 @@ from pathlib import Path
 from exporters.archive.archive import Archive, update
 from exporters.archive.entries import Json
 from exporters.archive.json_text import parsed
-from exporters.archive.lake_place import LOG, RECEIPTS
+from exporters.archive.lake_place import LOG, MANIFESTS
 from exporters.archive.sound_documents import SCHEMA
 from exporters.fetching.fetch_folder import FetchFolder
 from exporters.fetching.mirror import Mirrored
@@ -64,13 +64,13 @@ class LakeMirror:
     _states: bytes | None = field(default=None, init=False)
 
     def read(self) -> None:
-        """Read the logs: that of the receipts first, since what has receipts is in the tables."""
-        names = sorted({*tables_ever(), *self._described()} - {RECEIPTS})
-        receipts = self._read_table(RECEIPTS)
-        if receipts is None:
+        """Read the logs: that of the manifests first, since what is in one is in the tables."""
+        names = sorted({*tables_ever(), *self._described()} - {MANIFESTS})
+        manifests = self._read_table(MANIFESTS)
+        if manifests is None:
             return
         with ThreadPoolExecutor(self.jobs) as pool:
-            tables = [*pool.map(self._read_table, names), receipts]
+            tables = [*pool.map(self._read_table, names), manifests]
         self._tables = [table for table in tables if table]
         self._states = self.source.read(LIST)
 
@@ -103,8 +103,8 @@ class LakeMirror:
         total += sum(state.bytes for state in states)
         with self.progress("fetching the lake", total) as advance:
             for table in self._tables:
-                # The receipts come last, and tell what all tables have: not if one lacks it.
-                if table.name != RECEIPTS or not self.refused:
+                # The manifests come last, and tell what all tables have: not if one lacks it.
+                if table.name != MANIFESTS or not self.refused:
                     self._alone(partial(copies.table, table, lacking[table.name], advance))
             self._alone(partial(copies.states, self._states, states, advance))
         self.refused += (f"{item.table}: {item.reason}" for item in sweep_lake(copies.own).refused)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Csv
 from exporters.archive.index import ShardSummary
-from exporters.archive.lake_place import LAKE, RECEIPTS
+from exporters.archive.lake_place import LAKE, MANIFESTS
 from exporters.archive.shards import shard_blocks, shard_number, shard_path
 from exporters.archive.sound_documents import stored_shards
 from exporters.verifying.expected import Expected, Named
-from exporters.verifying.kept_receipts import KeptReceipts
+from exporters.verifying.kept_manifests import KeptManifests
 from transforms.block_range import BlockRange
 from transforms.coverage import Coverage, difference, inside, union
 from transforms.errors import ConfigError, IntegrityError
@@ -39,8 +39,8 @@ Lacking = Callable[[str, Sequence[BlockRange]], Iterable[BlockRange]]
 class SegmentsCheck:
     """What is only in one of the lake and the published ZIPs, and what both say differently.
 
-    `coverage` is that of each table of history, and of the receipts, whose log is not damaged.
-    `receipts` is None where only logs are read. In memory are the entries of one shard at a time.
+    `coverage` is that of each table of history, and of the manifests, whose log is not damaged.
+    `manifests` is None where only logs are read. In memory are the entries of one shard at a time.
     """
 
     archive: Archive
@@ -48,13 +48,13 @@ class SegmentsCheck:
     expected: Expected
     can_publish: bool
     coverage: Mapping[str, Coverage]
-    receipts: KeptReceipts | None
+    manifests: KeptManifests | None
 
     def findings(self, lacking_now: Lacking) -> Iterator[Finding]:
         """Compare; what the lake lacks may be under way, so it is asked for again in the end."""
         lacking: dict[str, set[BlockRange]] = {}
         unpublished: set[BlockRange] = set()
-        lines = self._lines() if self.receipts is None else {}
+        lines = self._lines() if self.manifests is None else {}
         for number in self._numbers():
             if self.verification.is_over():
                 return
@@ -65,8 +65,8 @@ class SegmentsCheck:
             for table, blocks in self._wanted(zips):
                 if not self._has(table, blocks) and self._is_due(blocks):
                     lacking.setdefault(table, set()).add(blocks)
-            if self.receipts is not None:
-                yield from self._compared(number, zips, self.receipts, lacking, unpublished)
+            if self.manifests is not None:
+                yield from self._compared(number, zips, self.manifests, lacking, unpublished)
         still = {t: {*lacking_now(t, sorted(blocks))} for t, blocks in lacking.items()}
         yield from self._not_in_lake(still)
         yield from self._not_published(unpublished)
@@ -86,7 +86,7 @@ class SegmentsCheck:
             numbers = {*stored_shards(self.archive)}
         except ConfigError:
             numbers = set()
-        for blocks in self.coverage.get(RECEIPTS, ()) if self.receipts is not None else ():
+        for blocks in self.coverage.get(MANIFESTS, ()) if self.manifests is not None else ():
             last = shard_number(BlockRange(blocks.last, blocks.last))
             numbers.update(range(shard_number(blocks), last + 1))
         scope = self.verification.scope.blocks
@@ -95,7 +95,7 @@ class SegmentsCheck:
     def _covers(self, summary: ShardSummary) -> bool:
         """Whether the lake has all blocks of a shard, in each table that has rows in it."""
         tables = {table: sums.covered for table, sums in summary.tables.items() if sums.rows}
-        tables[RECEIPTS] = union(run for sums in summary.tables.values() for run in sums.covered)
+        tables[MANIFESTS] = union(run for sums in summary.tables.values() for run in sums.covered)
         return not any(
             difference(union(covered), self.coverage[table])
             for table, covered in tables.items()
@@ -125,7 +125,7 @@ class SegmentsCheck:
         for blocks, published in tables.items():
             if published >= every:
                 yield from ((table, blocks) for table in published if zips[table, blocks].rows)
-                yield RECEIPTS, blocks
+                yield MANIFESTS, blocks
 
     def _has(self, table: str, blocks: BlockRange) -> bool:
         """Whether a table has a segment; nothing is said of one whose log is damaged."""
@@ -138,29 +138,30 @@ class SegmentsCheck:
         self,
         number: int,
         zips: Mapping[Named, Csv],
-        receipts: KeptReceipts,
+        manifests: KeptManifests,
         lacking: dict[str, set[BlockRange]],
         unpublished: set[BlockRange],
     ) -> Iterator[Finding]:
         """Hold the receipts of a shard against its ZIPs, and tables without ZIPs against them."""
         scope, expected = self.verification.scope, self.expected
-        for table, blocks, rows, sha256 in receipts.said(shard_blocks(number)):
+        for receipt in manifests.receipts(shard_blocks(number)):
+            table, blocks = receipt.table, receipt.blocks
             if not (scope.has_table(table) and scope.reaches(blocks)):
                 continue
             published = zips.get((table, blocks))
             if table not in HISTORY_TABLES:
-                if rows and not self._has(table, blocks):
+                if receipt.rows and not self._has(table, blocks):
                     lacking.setdefault(table, set()).add(blocks)
             elif published is None:
                 # That of a loaded segment is missed elsewhere.
                 if not expected.numbers() or not expected.is_loaded(blocks):
                     unpublished.add(blocks)
-            elif published.sha256 != sha256:
+            elif published.sha256 != receipt.sha256:
                 remedy = replace_in_lake(table, blocks) if self.can_publish else LAKE_RESTORE
                 yield Finding(
                     Problem.DISAGREEMENT,
-                    self.archive.place(f"{LAKE}/{RECEIPTS}"),
-                    f"table {table} of segment {blocks} has SHA-256 {sha256} here, and "
+                    self.archive.place(f"{LAKE}/{MANIFESTS}"),
+                    f"table {table} of segment {blocks} has SHA-256 {receipt.sha256} here, and "
                     f"{published.sha256} in its published ZIP",
                     Remedy(remedy.commands, remedy.note or "if warehouse and ZIP are right"),
                 )

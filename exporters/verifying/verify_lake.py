@@ -1,4 +1,4 @@
-"""Reading a chain's lake back: every file proven by its name, its log and its receipts.
+"""Reading a chain's lake back: every file proven by its name, its log and its manifest.
 
 A file must hash to what its name says, render the CSV of every segment (spec 2.8), have the rows,
 types and statistics that the log says; receipts must be those of the published ZIPs, and every
@@ -14,13 +14,13 @@ from itertools import pairwise
 from pathlib import Path
 
 from exporters.archive.archive import Archive
-from exporters.archive.lake_place import LOG, RECEIPTS
+from exporters.archive.lake_place import LOG, MANIFESTS
 from exporters.lake.lake_files import Lake
 from exporters.lake.publication.lake_sweep import tables_there
 from exporters.lake.publication.state_tables import is_state
 from exporters.lake.tables import HeldFile, LakeTable, Version
 from exporters.verifying.expected import Expected
-from exporters.verifying.kept_receipts import KeptReceipts
+from exporters.verifying.kept_manifests import KeptManifests
 from exporters.verifying.lake_leftovers import leftover_findings
 from exporters.verifying.lake_segments import SegmentsCheck
 from exporters.verifying.listing import StoreListing
@@ -46,7 +46,7 @@ from transforms.verifying.findings import (
 from transforms.verifying.verification import Verification
 from transforms.warehouse.manifests.receipts import Receipt
 
-_OF_SEGMENTS = (*history_tables(), RECEIPTS)
+_OF_SEGMENTS = (*history_tables(), MANIFESTS)
 _EVERYTHING = BlockRange(0, 2**63 - 1)
 
 
@@ -63,7 +63,7 @@ class LakeCheck:
     """One check of one chain's lake.
 
     `is_wanted` says that what is published should be in it. One file at a time is copied below
-    `scratch`, besides the receipts, which are kept there to the end. `listing` is None where only
+    `scratch`, besides the manifests, which are kept there to the end. `listing` is None where only
     a part is checked. `state` is what is loaded, where it is known. `can_publish` says that the
     warehouse is that of the chain. Errors of the machine pass through.
     """
@@ -87,10 +87,10 @@ class LakeCheck:
         there = tables_there(lake)
         if not there and not self.is_wanted:
             return
-        # Receipts are committed last, so they tell of all that was opened before.
-        for table in sorted(filter(self._is_in_scope, there), key=lambda name: name == RECEIPTS):
+        # Manifests are committed last, so they tell of all that was opened before.
+        for table in sorted(filter(self._is_in_scope, there), key=lambda name: name == MANIFESTS):
             yield from self._open(lake, table)
-        for table in sorted(self._versions, key=lambda name: name == RECEIPTS):
+        for table in sorted(self._versions, key=lambda name: name == MANIFESTS):
             self._choose(self._versions[table])
         with (
             scratch_folder(self.scratch) as folder,
@@ -104,7 +104,7 @@ class LakeCheck:
             yield from leftover_findings(lake, self.listing, versions, damaged, self._publish())
 
     def _is_in_scope(self, table: str) -> bool:
-        return table == RECEIPTS or self.verification.scope.has_table(table)
+        return table == MANIFESTS or self.verification.scope.has_table(table)
 
     # --- logs
 
@@ -165,45 +165,45 @@ class LakeCheck:
         self._chosen[version.table] = chosen
 
     def _reaches(self, table: str, file: HeldFile) -> bool:
-        """Whether a file is checked; receipts are where another file is."""
+        """Whether a file is checked; manifests are where another file is."""
         if table not in _OF_SEGMENTS or self.verification.scope.reaches(file.blocks):
             return True
         others = (other for name in history_tables() for other, _ in self._chosen.get(name, ()))
-        return table == RECEIPTS and any(other.blocks.overlaps(file.blocks) for other in others)
+        return table == MANIFESTS and any(other.blocks.overlaps(file.blocks) for other in others)
 
     # --- files
 
     def _read(self, lake: Lake, reader: LakeFileReader) -> Iterator[Finding]:
         check = self.verification
-        kept_receipts = KeptReceipts(lake.archive.chain_id, reader.opened)
-        yield from self._receipts(reader, kept_receipts)
-        for table in sorted(self._versions.keys() - {RECEIPTS}):
+        manifests = KeptManifests(reader.opened)
+        yield from self._manifests(reader, manifests)
+        for table in sorted(self._versions.keys() - {MANIFESTS}):
             version = self._versions[table]
             for file, is_chosen in self._chosen[table]:
                 if check.is_over():
                     return
-                yield from self._file(reader, version, file, kept_receipts, is_chosen=is_chosen)
+                yield from self._file(reader, version, file, manifests, is_chosen=is_chosen)
         yield from self._newest_state()
-        receipts = None if check.is_quick else kept_receipts
+        kept = None if check.is_quick else manifests
         coverage = {
             table: _coverage(self._versions.get(table))
             for table in filter(self._is_in_scope, _OF_SEGMENTS)
             if table not in self._damaged
         }
         yield from SegmentsCheck(
-            self.archive, check, self.expected, self.can_publish, coverage, receipts
+            self.archive, check, self.expected, self.can_publish, coverage, kept
         ).findings(partial(_lacking_now, lake))
 
-    def _receipts(self, reader: LakeFileReader, kept_receipts: KeptReceipts) -> Iterator[Finding]:
-        """Read the receipts that are checked, and keep them: the other files are held to them."""
-        version = self._versions.get(RECEIPTS)
+    def _manifests(self, reader: LakeFileReader, manifests: KeptManifests) -> Iterator[Finding]:
+        """Read the manifests that are checked, and keep them: other files are held to them."""
+        version = self._versions.get(MANIFESTS)
         if version is None:
-            kept_receipts.lack(_EVERYTHING)
+            manifests.lacking.append(_EVERYTHING)
             return
-        for file, is_chosen in self._chosen[RECEIPTS]:
+        for file, is_chosen in self._chosen[MANIFESTS]:
             if self.verification.is_over():
                 return
-            remedy = self._replace(RECEIPTS, file.blocks)
+            remedy = self._replace(MANIFESTS, file.blocks)
             if not is_chosen:
                 yield from reader.present(version, file, remedy)
                 continue
@@ -211,16 +211,16 @@ class LakeCheck:
             findings = list(reader.read(version, file, None, remedy, keep=copy))
             yield from findings
             if findings:
-                kept_receipts.lack(file.blocks)
+                manifests.lacking.append(file.blocks)
             else:
-                kept_receipts.keep(copy)
+                manifests.files[file.blocks] = copy
 
     def _file(
         self,
         reader: LakeFileReader,
         version: Version,
         file: HeldFile,
-        kept_receipts: KeptReceipts,
+        manifests: KeptManifests,
         *,
         is_chosen: bool,
     ) -> Iterator[Finding]:
@@ -231,17 +231,15 @@ class LakeCheck:
             return
         receipts = None
         if not self.verification.is_quick:
-            receipts = self._of(version.table, file, kept_receipts)
-            if receipts is None and blocks and not kept_receipts.lacks(blocks):
+            receipts = self._of(version.table, file, manifests)
+            if receipts is None and blocks and not manifests.lacks(blocks):
                 yield from self._without_receipts(reader, version, file)
         yield from reader.findings(version, file, receipts, remedy)
 
-    def _of(
-        self, table: str, file: HeldFile, kept_receipts: KeptReceipts
-    ) -> Sequence[Receipt] | None:
+    def _of(self, table: str, file: HeldFile, manifests: KeptManifests) -> Sequence[Receipt] | None:
         """What a file must render to; None where that is not known."""
         if not file.name.csv:
-            return kept_receipts.of(table, file.blocks)
+            return manifests.of(table, file.blocks)
         receipt = self.state.receipts.get(table) if self.state else None
         is_known = receipt is not None and file.name.csv == receipt.sha256
         return [receipt.since(file.blocks)] if receipt and is_known else None
@@ -249,21 +247,21 @@ class LakeCheck:
     def _without_receipts(
         self, reader: LakeFileReader, version: Version, file: HeldFile
     ) -> Iterator[Finding]:
-        """Receipts are committed last, so the newest files may have none yet."""
+        """Manifests are committed last, so the newest files may have none yet."""
         if not reader.is_young(version, file):
             place = version.lake.place(version.table, file.file.name)
-            what = "the receipts do not tell of all of its blocks"
+            what = "no manifest tells of all of its blocks"
             yield Finding(Problem.BAD_LAKE_FILE, place, what, self._publish())
 
     def _newest_state(self) -> Iterator[Finding]:
         """Current state that the lake has of an older segment than it could, or not at all."""
-        receipts = self._versions.get(RECEIPTS)
-        if self.state is None or receipts is None:
+        manifests = self._versions.get(MANIFESTS)
+        if self.state is None or manifests is None:
             return
         newest = self.state.blocks
         if self.expected.numbers() and not self.expected.is_due(newest):
             return
-        if not any(file.blocks.holds(newest) for file in receipts.ours):
+        if not any(file.blocks.holds(newest) for file in manifests.ours):
             return  # the segment itself lacks
         lacking = []
         for table, receipt in sorted(self.state.receipts.items()):
@@ -277,7 +275,7 @@ class LakeCheck:
                 lacking.append(table)
         if lacking:
             what = f"it lacks the current state of block {newest.last} ({', '.join(lacking)})"
-            place = receipts.lake.place("")
+            place = manifests.lake.place("")
             yield Finding(Problem.NOT_PUBLISHED, place, what, self._publish())
 
     # --- remedies

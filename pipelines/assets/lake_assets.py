@@ -17,14 +17,14 @@ from transforms.tables.registry import HISTORY_TABLES, history_tables
 def lake_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
     """Every table's rows of a run's segments, in one step.
 
-    With them come the receipts of segments that are whole, and the newest current state.
+    With them come the manifests of segments that are whole, and the newest current state.
     """
     spec = dg.AssetSpec(
         LAKE_TABLES,
         group_name=LAKE,
         deps=[export_key(table) for table in HISTORY_TABLES],
         kinds={"deltalake", "parquet"},
-        description="The history tables as exact Parquet in Delta tables, and their receipts.",
+        description="The history tables as exact Parquet in Delta tables, and their manifests.",
     )
 
     @dg.multi_asset(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from exporters.archive.lake_place import RECEIPTS
+from exporters.archive.lake_place import MANIFESTS
 from exporters.lake.lake_files import Lake
 from exporters.lake.publication.lake_sweep import sweep_lake, tables_there
 from exporters.lake.reports import LakeReport
@@ -24,16 +24,18 @@ def site_lake(site: Site) -> Lake:
 
 @at_one_look
 def lacking_segments(site: Site) -> list[BlockRange]:
-    """The loaded segments of which the lake has no receipts, ascending, by their log alone.
+    """The loaded segments of which the lake has no manifest, ascending, by their log alone.
 
     Raises `IntegrityError` where that cannot be said.
     """
-    return _lacks(LakeTable(site_lake(site), RECEIPTS).expected(), RECEIPTS, site.loaded_catalog())
+    return _lacks(
+        LakeTable(site_lake(site), MANIFESTS).expected(), MANIFESTS, site.loaded_catalog()
+    )
 
 
 def _lacks(version: Version | None, table: str, catalog: Catalog) -> list[BlockRange]:
     """The segments of volumes with rows that a table has not."""
-    if table == RECEIPTS:
+    if table == MANIFESTS:
         return version.lacks(catalog.blocks) if version else [*catalog.blocks]
     volumes = [volume.blocks for volume in catalog.history() if table in volume.data]
     lacking = version.lacks(volumes) if version else volumes

@@ -119,7 +119,7 @@ def replace_in_lake(
 ) -> LakeReport:
     """Put loaded rows into the lake anew where it has other ones, on the record.
 
-    `tables` are of history, of current state, or `receipts`, which follow what is corrected in
+    `tables` are of history, of current state, or `manifests`, which follow what is corrected in
     segments (loaded, ascending). A file is written anew whole, with all segments that it holds;
     what is right stays. A table that cannot be corrected is in the report, and the others go on.
     """
@@ -178,7 +178,7 @@ def publish_missing(site: Site, advance: Progress = no_progress) -> LakeReport:
 
 
 def _doubtful(site: Site) -> Sequence[BlockRange]:
-    """The segments of which there are no receipts; none where that cannot be said."""
+    """The segments of which there is no manifest; none where that cannot be said."""
     try:
         return lacking_segments(site)
     except IntegrityError:  # the report says so

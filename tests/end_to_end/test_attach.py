@@ -41,8 +41,8 @@ _LISTS = (
 )
 _VIEWS = "select schema_name, view_name from duckdb_views() where not internal order by all"
 _NAMES = ("strata.duckdb", "strata.sql")
-_NOT_THE_SAME = ("conditions", "receipts", "segments")
-"""Views that a warehouse has not, or with more columns."""
+_NOT_THE_SAME = ("conditions",)
+"""Views that a warehouse has not."""
 
 
 @dataclass(frozen=True)
@@ -179,10 +179,6 @@ def test_views_of_tables_have_the_rows_and_columns_of_the_warehouse_in_2_0(
         assert len(compared) > 100
         for schema, view in compared:
             assert _content(con, schema, view) == contents[schema, view], (schema, view)
-        counts = (
-            "select table_name, first_block, rows, bytes, sha256 from strata.receipts order by all"
-        )
-        assert con.execute(counts).fetchall() == local.execute(counts).fetchall()
         snapshot = "select last_block, age(now(), time) < interval 1 day from strata.snapshot"
         assert con.execute(snapshot).fetchall() == [(7000, True)]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from exporters.archive.lake_place import RECEIPTS
+from exporters.archive.lake_place import MANIFESTS
 from exporters.lake.lake_files import FileName
 from exporters.lake.publication.lake_sweep import sweep_lake, tables_there
 from exporters.lake.tables import LakeTable
@@ -123,10 +123,10 @@ def _killed(place: Place, kills: int, dice: random.Random, workers: int) -> None
 
 
 def _assert_never_twice(site: Site) -> None:
-    """What a reader finds at any moment: no blocks twice, receipts only of what is there."""
+    """What a reader finds at any moment: no blocks twice, manifests only of what is there."""
     lake = site_lake(site)
-    receipts = LakeTable(lake, RECEIPTS).version()
-    vouched = [file.blocks for file in receipts.files] if receipts else []
+    manifests = LakeTable(lake, MANIFESTS).version()
+    vouched = [file.blocks for file in manifests.files] if manifests else []
     for table in WITH_ROWS:
         version = LakeTable(lake, table).version()
         segments = [blocks for blocks in site.loaded_catalog().blocks if _has_rows(table, blocks)]

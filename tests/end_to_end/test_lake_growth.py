@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable
 
 from exporters.archive.archive import Archive
-from exporters.archive.lake_place import RECEIPTS
+from exporters.archive.lake_place import MANIFESTS
 from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import KEPT_HOURS, ActiveFile
 from exporters.lake.tables import LakeTable
@@ -73,7 +73,7 @@ def test_publishing_beside_750_files_of_each_table_asks_the_store_as_often_as_be
         site = Site(Settings(source="none", warehouse=str(warehouse), archive=archive))
         first, second = site.loaded_catalog().blocks
         publish_some(site, [first])
-        for table in ("blocks", RECEIPTS):
+        for table in ("blocks", MANIFESTS):
             log = site_lake(site).log(table)
             log.commit(newest(log), [_file(number) for number in range(1, files)])
         server.door.requests.clear()

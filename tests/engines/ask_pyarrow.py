@@ -17,10 +17,10 @@ from tests.engines.questions import (
     FEE,
     GREATEST_PRICE,
     INSTANT,
+    MANIFESTS,
     ORDER,
     PAGE,
     PRICE,
-    RECEIPTS,
 )
 
 _PLACE = ["_segment", "_row"]
@@ -76,7 +76,7 @@ class PyArrow:
             ),
             "NULL beside the empty text": self.references,
             "join": self.join,
-            RECEIPTS: self.receipts,
+            MANIFESTS: self.manifests,
             "texts that no type holds": self.raw,
             "a float in a filter": lambda: self.count(field("price") > 1e20),
             "a long number in a filter": lambda: self.count(field("price") > PRICE),
@@ -154,11 +154,10 @@ class PyArrow:
         wanted = [("price", "count"), ("price", "sum")]
         return rows_of(dear.group_by("market_id").aggregate(wanted).sort_by("market_id"))
 
-    def receipts(self) -> Rows:
-        read = self.tables["receipts"].to_table()
-        in_order = read.sort_by([("table_name", "ascending"), ("_segment", "ascending")])
-        columns = ["table_name", "_segment", "last_block", "schema_version", "rows", "bytes"]
-        return rows_of(in_order.select([*columns, "sha256", "columns"]))
+    def manifests(self) -> Rows:
+        columns = ["first_block", "last_block", "schema_version", "receipts"]
+        read = self.tables["manifests"].to_table(columns=columns)
+        return rows_of(read.sort_by("first_block"))
 
     def raw(self) -> Rows:
         read = self.orders.to_table(columns=[*_PLACE, "_raw"], filter=field("_raw").is_valid())

@@ -15,7 +15,7 @@ FAR = "2200-01-01 00:00:00"
 ORDER = f"{301 + 5 * 1_000_003:064x}"
 """An order of the second segment."""
 
-RECEIPTS = "receipts"
+MANIFESTS = "manifests"
 PAGE = "sizes of dear orders by market"
 """What the lines of the manual answer."""
 
@@ -55,8 +55,8 @@ QUESTIONS = {
     "join": "select o.market_id as market, count(*) as n, sum(t.price) as prices "
     "from trades t join orders o on t.buy_order = o.id and t._segment = o._segment "
     "where t.price > o.price group by o.market_id order by o.market_id",
-    RECEIPTS: "select r.table_name, r._segment, r.last_block, r.schema_version, r.rows, r.bytes, "
-    "r.sha256, r.columns from receipts r order by r.table_name, r._segment",
+    MANIFESTS: "select m.first_block, m.last_block, m.schema_version, m.receipts "
+    "from manifests m order by m.first_block",
     "texts that no type holds": "select _segment, _row, _raw['price'] as price from orders "
     "where _raw['price'] is not null order by _segment, _row",
 }

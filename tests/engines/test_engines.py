@@ -12,13 +12,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.engines.answering import REFUSED
 from tests.engines.asking import Answered, Warehouse, ask
 from tests.engines.history import BLOCKS, CHAIN, TABLES, VERSIONS, write_segments
-from tests.engines.questions import LIMITS, PAGE, QUESTIONS, RECEIPTS
+from tests.engines.questions import LIMITS, MANIFESTS, PAGE, QUESTIONS
 from tests.segments_kit import entry_bytes, tokens
 from tests.weed_kit import shared_server
 from transforms.tables.registry import TableSchema, known_table, known_tables
@@ -101,7 +102,7 @@ def answered(
     engine = str(request.param)
     own = ("_segment", "_row", "_raw")
     tables: dict[str, list[str]] = {table: [*_schema(table).names, *own] for table in TABLES}
-    tables["receipts"] = []
+    tables["manifests"] = []
     folder = tmp_path_factory.mktemp(engine)
     return ask(engine, published.lake, tables, _lines(engine), folder)
 
@@ -125,14 +126,14 @@ def _lines(engine: str) -> str:
 def test_every_question_has_the_answer_of_the_warehouse(
     answered: Answered, published: Published
 ) -> None:
-    asked = QUESTIONS.keys() - {RECEIPTS}
+    asked = QUESTIONS.keys() - {MANIFESTS}
     expected = {name: published.warehouse.question(name) for name in asked}
     assert all(expected.values()), "a question without rows shows nothing"
     assert {name: answered.questions[name] for name in asked} == expected
 
 
 def test_the_receipts_are_those_of_the_segments(answered: Answered, published: Published) -> None:
-    expected: Rows = []
+    expected: list[list[Any]] = []
     for table in sorted({*itertools.chain(*map(known_tables, VERSIONS))}):
         for number, segment in enumerate(published.segments):
             version = VERSIONS[number]
@@ -143,9 +144,15 @@ def test_the_receipts_are_those_of_the_segments(answered: Answered, published: P
             blocks = (number * BLOCKS + 1, (number + 1) * BLOCKS)
             rows = sum(1 for _ in tokens(data)) - 1
             columns = [[column.name, column.type] for column in _schema(table, version).columns]
-            sums = (hashlib.sha256(data).hexdigest(), json.dumps(columns))
-            expected.append([table, *map(str, (*blocks, version, rows, len(data))), *sums])
-    assert answered.questions[RECEIPTS] == expected
+            sha256 = hashlib.sha256(data).hexdigest()
+            receipt = [table, json.dumps(columns), rows, len(data), sha256]
+            expected.append([*map(str, (*blocks, version)), receipt])
+    receipts = [
+        [*row, receipt[:-1]]
+        for *row, texts in answered.questions[MANIFESTS]
+        for receipt in json.loads(texts or "")
+    ]
+    assert sorted(receipts, key=lambda row: (row[-1][0], int(row[0]))) == expected
 
 
 @pytest.mark.parametrize("table", TABLES)

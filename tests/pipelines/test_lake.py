@@ -86,7 +86,7 @@ def test_dagster_shows_every_segment_with_its_files(ran: Run) -> None:
 def test_index_and_page_name_the_lake(ran: Run) -> None:
     index = json.loads((ran.folder / "index.json").read_bytes())
     assert index["lake"] == {"format": "delta", "path": "lake"}
-    assert "lake/receipts" in (ran.folder / "index.html").read_text()
+    assert "lake/manifests" in (ran.folder / "index.html").read_text()
 
 
 def test_status_lists_every_table_for_people_and_programs(ran: Run) -> None:
@@ -95,7 +95,7 @@ def test_status_lists_every_table_for_people_and_programs(ran: Run) -> None:
 
     assert (shown.returncode, shown.stderr, facts.stderr) == (0, "", "")
     tables: dict[str, Any] = {row["table"]: row for row in json.loads(facts.stdout)["tables"]}
-    assert {"blocks", "receipts"} <= tables.keys()
+    assert {"blocks", "manifests"} <= tables.keys()
     for table, row in tables.items():
         assert table in shown.stdout
         held = DeltaTable(str(ran.folder / "lake" / table))
@@ -124,7 +124,7 @@ def test_publishing_says_what_was_added_and_then_that_nothing_is_lacking(
         [],
     )
     added = {row["table"]: row for row in facts["added"]}
-    assert {"blocks", "receipts"} <= added.keys()
+    assert {"blocks", "manifests"} <= added.keys()
     assert (added["blocks"]["blocks"], added["blocks"]["rows"]) == ("1-20", 20)
     assert (again.returncode, again.stdout) == (0, "The lake has all that is loaded.\n")
     _check(tmp_path / "archive" / KIT_CHAIN, ran.segments)

@@ -83,6 +83,14 @@ def write_file(
         return _described(file, table, columns)
 
 
+def link(data: Path, path: Path) -> None:
+    """Let a file be at another path, too: on one file system as one file, else as a copy."""
+    try:
+        path.hardlink_to(data)
+    except OSError:
+        shutil.copyfile(data, path)
+
+
 def linked_file(
     con: Connection, data: Path, table: str, shape: Shape, scratch: Path
 ) -> WrittenFile:
@@ -92,10 +100,7 @@ def linked_file(
     spelled otherwise, within the file's segments.
     """
     path = scratch / f"{table}.parquet"
-    try:
-        path.hardlink_to(data)
-    except OSError:
-        shutil.copyfile(data, path)
+    link(data, path)
     with opened_file(path, scratch, (), con) as file:
         return _described(file, table, shape.column_list())
 

@@ -10,9 +10,8 @@ from threading import Lock
 
 from transforms.block_range import BlockRange
 from transforms.duck import Connection
-from transforms.lake.parquet_files import WrittenFile, lake_reader, linked_file
+from transforms.lake.parquet_files import WrittenFile, lake_reader, link, linked_file
 from transforms.scratch import scratch_folder
-from transforms.tables.registry import history_tables
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.files.local_files import LocalFiles
 from transforms.warehouse.manifests.receipts import Receipt
@@ -32,9 +31,14 @@ class LoadedHistory:
 
     def receipts(self, blocks: BlockRange) -> list[Receipt]:
         """The receipts of history in the segments that lie in these blocks, ascending."""
-        tables = frozenset(history_tables())
-        receipts = self.catalog.receipts(blocks)
-        return [r for r in receipts if r.table in tables and blocks.holds(r.blocks)]
+        return [*self.catalog.receipts(blocks)]
+
+    def manifest(self, volume: Volume, scratch: Path) -> Path:
+        """A volume's manifest as a file of the lake: the same bytes, hashed again."""
+        path = scratch / "manifest.parquet"
+        with self._files.hold([volume.file], recheck=True):
+            link(self._files.path(volume.file), path)
+        return path
 
     def file(self, volume: Volume, table: str, scratch: Path) -> WrittenFile:
         """A data file of a volume as a file of the lake; see `linked_file`.

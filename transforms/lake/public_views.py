@@ -19,6 +19,7 @@ from transforms.tables.conform import conversion
 from transforms.tables.file_columns import OWN_COLUMNS, OWN_TYPES, duck_type, has_column
 from transforms.tables.registry import UNKNOWN_TYPE, fold_case
 from transforms.warehouse.manifests.data_files import empty_sql
+from transforms.warehouse.manifests.manifest import receipts_source, segments_source
 from transforms.warehouse.manifests.shapes import Shape
 from transforms.warehouse.views.catalog_empty import empty_views
 from transforms.warehouse.views.catalog_joins import joins_of
@@ -33,7 +34,10 @@ from transforms.warehouse.views.catalog_views import (
 
 _NESTED = {
     "_raw": OWN_TYPES["_raw"],
-    "columns": 'STRUCT("name" VARCHAR, "type" VARCHAR)[]',
+    "receipts": (
+        'STRUCT(table_name VARCHAR, "columns" VARCHAR, "rows" BIGINT, bytes BIGINT, '
+        "sha256 VARCHAR, raw_cells VARCHAR)[]"
+    ),
 }
 _HEADER = """\
 -- Chain {chain}, as Strata published it: views over the files of its lake at
@@ -79,7 +83,7 @@ class PublicTable:
 
 @dataclass(frozen=True, slots=True)
 class PublicLake:
-    """A chain's tables, the receipts apart, and the shapes that the warehouse has of them.
+    """A chain's tables, the manifests apart, and the shapes that the warehouse has of them.
 
     `address` is that of the chain's folder.
     """
@@ -87,7 +91,7 @@ class PublicLake:
     chain_id: str
     address: str
     tables: Sequence[PublicTable]
-    receipts: PublicTable | None
+    manifests: PublicTable | None
     shapes: Mapping[str, Shape]
 
 
@@ -187,8 +191,11 @@ def _views(lake: PublicLake, lists: _Lists) -> Iterator[str]:
             cells += unfit_cells(table.name, shape)
     # A table that the lake cannot show now is not there; one that no segment has is empty.
     yield from empty_views({*lake.shapes, *columns})
-    if lake.receipts is not None:
-        yield from _receipt_views(lake.chain_id, lake.receipts, lists)
+    if lake.manifests is not None:
+        ((names, files),) = lake.manifests.files.items()
+        manifests = lists.name(lake.manifests, names, files)
+        yield f"create view strata.segments as from {segments_source(manifests)}"
+        yield f"create view strata.receipts as from {receipts_source(manifests)}"
     if cells:
         yield f"create view strata.unfit as {unfit_query(cells)}"
         yield f"comment on view strata.unfit is {quote_text(UNFIT_MEANING)}"
@@ -247,20 +254,3 @@ def _replaced(table: PublicTable, shape: Shape, columns: Sequence[str]) -> str:
     if table.state_of:
         casts.append(f"{table.state_of.first}::bigint as _segment")
     return f" replace ({', '.join(casts)})" if casts else ""
-
-
-def _receipt_views(chain_id: str, receipts: PublicTable, lists: _Lists) -> Iterator[str]:
-    """`strata.receipts` and `strata.segments`, with the columns that the lake has of them."""
-    ((columns, files),) = receipts.files.items()
-    source = f"read_parquet({lists.name(receipts, columns, files)}, hive_partitioning = false)"
-    key = f"{quote_text(chain_id)} as chain_id, schema_version, _segment as first_block, last_block"
-    pairs = 'to_json([[c.name, c.type] for c in "columns"])::varchar'
-    yield (
-        f"create view strata.receipts as select {key}, table_name, "  # noqa: S608 - quoted
-        f'{pairs} as "columns", "rows", bytes, sha256 from {source}'
-    )
-    yield (
-        "create view strata.segments as select chain_id, schema_version, first_block, last_block, "
-        'sum("rows")::bigint as "rows", sum(bytes)::bigint as bytes '
-        "from strata.receipts group by all order by first_block"
-    )

@@ -17,8 +17,8 @@ from transforms.tables.conform import conversion, raw_map, rendered
 from transforms.tables.dialect import select_list
 from transforms.tables.registry import Column
 
-TEXTS, COLUMN_LIST = "texts", "column list"
-"""The types that are not plain: texts by column name; names with types, in order."""
+TEXTS, RECEIPT_LIST = "texts", "receipt list"
+"""The types that are not plain: texts by column name; the receipts of a segment."""
 
 _TYPES = {
     "VARCHAR": "string",

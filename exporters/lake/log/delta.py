@@ -40,7 +40,7 @@ from transforms.errors import IntegrityError
 from transforms.lake.statistics import fitted
 from transforms.objects import ObjectInfo
 from transforms.stores.store import LostRaceError, Store
-from transforms.tables.file_columns import COLUMN_LIST, TEXTS, FileColumn
+from transforms.tables.file_columns import RECEIPT_LIST, TEXTS, FileColumn
 
 # A bucket is asked for each commit after the last checkpoint, whenever a table is opened.
 _COMMITS = 10
@@ -57,13 +57,20 @@ _NESTED = {
         "valueType": "string",
         "valueContainsNull": True,
     },
-    COLUMN_LIST: {
+    RECEIPT_LIST: {
         "type": "array",
         "elementType": {
             "type": "struct",
             "fields": [
-                {"name": name, "type": "string", "nullable": True, "metadata": {}}
-                for name in ("name", "type")
+                {"name": name, "type": kind, "nullable": True, "metadata": {}}
+                for name, kind in (
+                    ("table_name", "string"),
+                    ("columns", "string"),
+                    ("rows", "long"),
+                    ("bytes", "long"),
+                    ("sha256", "string"),
+                    ("raw_cells", "string"),
+                )
             ],
         },
         "containsNull": True,

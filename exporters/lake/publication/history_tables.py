@@ -1,8 +1,8 @@
-"""The lake's tables of history follow the warehouse's volumes, table by table; then the receipts.
+"""The lake's tables of history follow the warehouse's volumes, table by table; then manifests.
 
 A table should have the data file of each volume that is published. What it lacks of these comes in
 one version of it, in which the files of the same blocks go: so it follows the warehouse's merges.
-Receipts come last, so a segment that has receipts is there whole. Killed anywhere and run again, or
+Manifests come last, so a segment that is in one is there whole. Killed anywhere and run again, or
 run by two at once, all is there once: what a table has is read from the version that is followed.
 """
 
@@ -16,16 +16,11 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from exporters.archive.archive import won_race
-from exporters.archive.lake_place import RECEIPTS
+from exporters.archive.lake_place import MANIFESTS
 from exporters.lake.lake_file_check import fetched, is_sound
 from exporters.lake.lake_files import Lake, lake_tables
+from exporters.lake.manifest_file import COLUMNS, manifest_statistics
 from exporters.lake.publication.corrections import put_in_place
-from exporters.lake.receipt_file import (
-    COLUMNS,
-    parse_receipts,
-    read_receipt_rows,
-    write_receipts,
-)
 from exporters.lake.reports import LakeReport, added_report, each_alone
 from exporters.lake.tables import HeldFile, LakeTable, NewFile, Version
 from exporters.publishing.replace import Correction
@@ -34,9 +29,10 @@ from transforms.coverage import inside, union
 from transforms.errors import ConflictError
 from transforms.lake.parquet_rows import LoadedHistory
 from transforms.scratch import scratch_folder
-from transforms.stores.store import asked_together, content_sha256
+from transforms.stores.store import asked_together
 from transforms.tables.file_columns import OWN_COLUMNS
 from transforms.tables.registry import history_tables
+from transforms.warehouse.manifests.manifest import manifest_receipts
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.manifests.shapes import Volume
 
@@ -101,7 +97,7 @@ class HistoryTables:
     _differing: dict[BlockRange, frozenset[str]] = field(default_factory=dict)
 
     def follow(self) -> LakeReport:
-        """Add what tables lack; then the receipts of what is in all of them.
+        """Add what tables lack; then the manifests of what is in all of them.
 
         A table to which nothing can be added, for what it holds already, is in the report, and the
         others go on. Errors of the machine end it as they are: run it again.
@@ -110,7 +106,7 @@ class HistoryTables:
         tables = lake_tables(self.loaded.volumes)
         for table_report in asked_together(store, self._followed, tables, _WORKERS):
             report = report.and_(table_report)
-        return report if report.refused else report.and_(self._followed(RECEIPTS))
+        return report if report.refused else report.and_(self._followed(MANIFESTS))
 
     def correct(
         self, tables: Sequence[str], blocks: Collection[BlockRange], correction: Correction
@@ -118,15 +114,15 @@ class HistoryTables:
         """Put what is loaded there where tables have anything else in some blocks, on the record.
 
         Files that Strata did not write are named no longer; what lacks comes in the same version,
-        so that no reader sees less. The receipts follow, as they vouch for the other tables.
+        so that no reader sees less. The manifests follow, as they vouch for the other tables.
         """
         report = LakeReport()
         for table in tables:
-            if table != RECEIPTS:
+            if table != MANIFESTS:
                 report = report.and_(self._corrected(table, blocks, correction))
         if report.refused or not tables:
             return report
-        return report.and_(self._corrected(RECEIPTS, blocks, correction))
+        return report.and_(self._corrected(MANIFESTS, blocks, correction))
 
     def _followed(self, table: str) -> LakeReport:
         return self._alone(table, partial(self._follow, table))
@@ -187,13 +183,13 @@ class HistoryTables:
         return LakeReport(replaced=max(len(new), len(old)) + len(version.foreign))
 
     def _may_change(self, table: str, group: _Group) -> bool:
-        """Whether all that a group has is published, and, of receipts, in every table.
+        """Whether all that a group has is published, and, of manifests, in every table.
 
         Raises `ConflictError` where a file has what is not loaded: it would be lost.
         """
         if not all(map(self.is_published, group.volumes)):
             return False
-        if table == RECEIPTS and not all(map(self._is_whole, group.volumes)):
+        if table == MANIFESTS and not all(map(self._is_whole, group.volumes)):
             return False
         runs = union(volume.blocks for volume in group.volumes)
         for file in group.files:
@@ -235,28 +231,26 @@ class HistoryTables:
             others = (receipt for receipt in self._receipts(blocks) if _said(receipt) not in loaded)
             self._differing[blocks] = frozenset(receipt.table for receipt in others)
         tables = self._differing[blocks]
-        return table not in tables and not (table == RECEIPTS and tables)
+        return table not in tables and not (table == MANIFESTS and tables)
 
     def _receipts(self, blocks: BlockRange) -> Iterator[Receipt]:
-        version = LakeTable(self.lake, RECEIPTS).expected()
+        version = LakeTable(self.lake, MANIFESTS).expected()
         for file in version.files if version else ():
             if file.blocks.overlaps(blocks):
                 with scratch_folder(self.scratch) as folder:
-                    copy = folder / "receipts.parquet"
-                    fetched(self.lake, RECEIPTS, file, copy)
-                    rows = read_receipt_rows(copy)
-                receipts = parse_receipts(rows, self.lake.archive.chain_id)
+                    copy = folder / "manifest.parquet"
+                    fetched(self.lake, MANIFESTS, file, copy)
+                    receipts = [*manifest_receipts([copy])]
                 yield from (receipt for receipt in receipts if blocks.holds(receipt.blocks))
 
     def _is_right(self, version: Version, group: _Group, targets: Sequence[NewFile]) -> bool:
         """Whether files have just the rows of the volumes, once, and are described by the log.
 
-        One that is not a volume's own file must render them; receipts are so few that they need
-        not.
+        One that is not a volume's own file must render them.
         """
         table, names = version.table, {file.name for file in targets}
         there = [file.file.name for file in group.files]
-        if {*there} != names and (table == RECEIPTS or group.lacks(table) or group.is_twice):
+        if {*there} != names and (group.lacks(table) or group.is_twice):
             return False
         for file in group.files:
             is_own = file.file.name in names
@@ -266,16 +260,16 @@ class HistoryTables:
         return True
 
     def _of(self, table: str, blocks: BlockRange) -> list[Receipt]:
-        return [receipt for receipt in self.loaded.receipts(blocks) if receipt.table == table]
+        receipts = self.loaded.receipts(blocks)
+        return [receipt for receipt in receipts if table in (receipt.table, MANIFESTS)]
 
     def _files(self, table: str, volumes: Sequence[Volume], scratch: Path) -> Iterator[NewFile]:
         """The files that a table should have of volumes with rows of it."""
         for volume in volumes:
             folder = Path(mkdtemp(dir=scratch))
-            if table == RECEIPTS:
-                path = folder / "receipts.parquet"
-                statistics = write_receipts(path, self.loaded.receipts(volume.blocks))
-                sha256 = content_sha256(path)
+            if table == MANIFESTS:
+                path = self.loaded.manifest(volume, folder)
+                statistics, sha256 = manifest_statistics(path), volume.file.sha256
                 yield NewFile(path, volume.blocks, sha256, statistics, COLUMNS)
             else:
                 file = self.loaded.file(volume, table, folder)
@@ -286,7 +280,7 @@ class HistoryTables:
 
 def _has_rows(volume: Volume, table: str) -> bool:
     """Whether a table should have a file of a volume."""
-    return table == RECEIPTS or table in volume.data
+    return table == MANIFESTS or table in volume.data
 
 
 def _said(receipt: Receipt) -> tuple[object, ...]:

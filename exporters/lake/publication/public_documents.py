@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 
 from exporters.archive.archive import read_small, won_race
-from exporters.archive.lake_place import RECEIPTS
+from exporters.archive.lake_place import MANIFESTS
 from exporters.archive.public_sql import (
     PUBLIC_DATABASE,
     PUBLIC_SQL,
@@ -129,7 +129,7 @@ class PublicDocuments:
     def _public_lake(self, versions: Mapping[str, int]) -> PublicLake:
         """What there is now; `versions` are those that somebody named already."""
         states = [name for volume in self.catalog.states() for name in volume.shapes]
-        history = {*lake_tables(self.catalog.history()), RECEIPTS}
+        history = {*lake_tables(self.catalog.history()), MANIFESTS}
         names = sorted({*history, *filter(is_state, states)})
 
         def public_table(name: str) -> PublicTable | None:
@@ -138,7 +138,7 @@ class PublicDocuments:
 
         tables = asked_together(self.lake.archive.store, public_table, names)
         there = {table.name: table for table in tables if table and table.files}
-        receipts = there.pop(RECEIPTS, None)
+        manifests = there.pop(MANIFESTS, None)
         chain_id = self.lake.archive.chain_id
         shapes = table_shapes(self.catalog.history(), self.catalog.states())
         address = f"{self.address}/{chain_id}"
@@ -146,7 +146,7 @@ class PublicDocuments:
             dumped = {name for volume in self.catalog.history() for name in volume.shapes}
             empty = dumped.intersection(history_tables()) - history - there.keys()
             there = dict(sorted((there | {n: PublicTable(n, 0, {}, {}) for n in empty}).items()))
-        return PublicLake(chain_id, address, list(there.values()), receipts, shapes)
+        return PublicLake(chain_id, address, list(there.values()), manifests, shapes)
 
     def _table(self, name: str, newest: int) -> PublicTable | None:
         """A table as it is now; None where it is not there, or cannot be used.

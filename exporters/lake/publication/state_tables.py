@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from exporters.archive.archive import won_race
-from exporters.archive.lake_place import RECEIPTS
+from exporters.archive.lake_place import MANIFESTS
 from exporters.lake.lake_file_check import is_sound
 from exporters.lake.lake_files import Lake
 from exporters.lake.publication.corrections import put_in_place
@@ -45,7 +45,7 @@ def publish_state(
 
 def is_state(table: str) -> bool:
     """Whether the lake can have a table of a dump of current state."""
-    return table != RECEIPTS and _NAME.fullmatch(table) is not None
+    return table != MANIFESTS and _NAME.fullmatch(table) is not None
 
 
 def correct_state(

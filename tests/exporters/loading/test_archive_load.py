@@ -192,8 +192,8 @@ def test_of_a_file_that_others_merged_only_what_lacks_is_taken(tmp_path: Path) -
     _publish(site)
     assert len(site.warehouse.compact(1).merged) == 1
     assert not publish_missing(site).refused
-    receipts = Path(site.settings.archive, KIT_CHAIN, "lake", "receipts")
-    assert [path.name.partition(".")[0] for path in receipts.glob("1-*")]
+    manifests = Path(site.settings.archive, KIT_CHAIN, "lake", "manifests")
+    assert [path.name.partition(".")[0] for path in manifests.glob("1-*")]
     assert _loaded(_load(tmp_path, site.settings.archive)) == ["21-30", "31-40"]
     assert (
         _answers(tmp_path / "warehouse")["orders"]
@@ -316,7 +316,7 @@ def test_an_archive_without_a_lake_is_refused(original: Original, tmp_path: Path
     archive = shutil.copytree(original.archive, tmp_path / "copy", ignore=lake)
     done = _load(tmp_path, archive)
     assert done.returncode == 2
-    assert "has no receipts, so no warehouse can be made of this archive" in done.stderr
+    assert "has no manifests, so no warehouse can be made of this archive" in done.stderr
 
 
 # --- kills and networks

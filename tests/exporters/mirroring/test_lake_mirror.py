@@ -214,7 +214,7 @@ def test_a_table_that_is_damaged_in_the_archive_costs_that_table_alone(
     assert f"{1:020}.json cannot be read" in done.stderr
     now = _tables(out)
     changed = {name for name in now if now[name] != before[name]}
-    assert changed == {"blocks"}, "receipts tell what all tables have"
+    assert changed == {"blocks"}, "manifests tell what all tables have"
 
 
 def test_a_connection_that_flips_a_bit_once_changes_nothing(site: Site, out: Path) -> None:

@@ -74,10 +74,10 @@ def cut_log(table: Path) -> None:
 DAMAGES: dict[str, dict[str, Callable[[Path], object]]] = {
     "rows compacted, state cut short": {"orders": compact, STATE: cut_log},
     "rows cut short, state compacted": {"orders": cut_log, STATE: compact},
-    "receipts compacted": {"receipts": compact},
-    "receipts cut short": {"receipts": cut_log},
+    "manifests compacted": {"manifests": compact},
+    "manifests cut short": {"manifests": cut_log},
 }
-"""By their tables. Receipts alone, as they are the last, and of all tables."""
+"""By their tables. Manifests alone, as they are the last, and of all tables."""
 
 
 def rows(lake: Path, table: str) -> list[int]:
@@ -140,15 +140,15 @@ def files(table: Path) -> list[Path]:
     return [Path(uri) for uri in DeltaTable(table).file_uris()]
 
 
-@pytest.mark.parametrize("table", ["orders", "receipts"])
+@pytest.mark.parametrize("table", ["orders", "manifests"])
 def test_in_dagster_a_bad_table_fails_the_lake_and_the_others_get_their_rows(
     place: Place, table: str
 ) -> None:
     compact(place.lake / table)
     make_segment(place.settings, 3, tables=rows_of(3))
 
-    problem = place.json("status")[1]["lake_problem"]  # which goes by the receipts
-    assert (problem is None) == (table != "receipts")
+    problem = place.json("status")[1]["lake_problem"]  # which goes by the manifests
+    assert (problem is None) == (table != "manifests")
     code, said = place.json("run")
 
     (new,) = blocks(3)

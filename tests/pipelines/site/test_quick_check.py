@@ -227,7 +227,7 @@ NAMED: dict[str, str] = {
     "the chains": "archive/chains.json",
     "a log of the lake": f"archive/{KIT_CHAIN}/lake/orders/_delta_log/*.json",
     "a file of the lake": f"archive/{KIT_CHAIN}/lake/orders/*.parquet",
-    "receipts of the lake": f"archive/{KIT_CHAIN}/lake/receipts/*.parquet",
+    "manifests of the lake": f"archive/{KIT_CHAIN}/lake/manifests/*.parquet",
     "a data file": "warehouse/data/orders/*.parquet",
     "a manifest": "warehouse/manifests/*",
     "a state": "warehouse/state/*",

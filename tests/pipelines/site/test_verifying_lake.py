@@ -96,7 +96,7 @@ def _state(place: Place) -> Path:
 
 FILES: dict[str, Callable[[Place], Path]] = {
     "rows": orders,
-    "receipts": lambda place: one(place.lake, "receipts/1-20.*.parquet"),
+    "manifests": lambda place: one(place.lake, "manifests/1-20.*.parquet"),
     "current state": _state,
 }
 DAMAGES: dict[str, Callable[[Path], object]] = {"gone": Path.unlink, "flipped": flip}
@@ -106,7 +106,7 @@ ORDERS = ("--table", "orders")
 def test_all_of_a_sound_lake_is_read_and_counted(place: Place) -> None:
     code, said = place.json(*CHECK)
     read = said["read"]
-    # Two of each table with rows, and of receipts; of current state a table and a whole file.
+    # Two of each table with rows, and of manifests; of current state a table and a whole file.
     files = 2 * 4 + 2
     assert (code, said["findings"]) == (0, [])
     assert all(count["read"] == count["expected"] for count in read.values())
@@ -117,10 +117,10 @@ def test_all_of_a_sound_lake_is_read_and_counted(place: Place) -> None:
 def test_each_damaged_file_is_found_and_its_remedy_mends_it(place: Place) -> None:
     """One after the other: of what is mended, the next check finds nothing.
 
-    Receipts alone, as the other files are held to them. Current state is written as of now.
+    Manifests alone, as the other files are held to them. Current state is written as of now.
     """
     for damage in DAMAGES:
-        for names in (("rows", "current state"), ("receipts",)):
+        for names in (("rows", "current state"), ("manifests",)):
             whole = {path: path.read_bytes() for path in (FILES[name](place) for name in names)}
             for path in whole:
                 DAMAGES[damage](path)
@@ -277,7 +277,7 @@ def _active(place: Place, table: str) -> list[Path]:
     return [Path(uri) for uri in DeltaTable(place.lake / table).file_uris()]
 
 
-@pytest.mark.parametrize("table", ["orders", "receipts"])
+@pytest.mark.parametrize("table", ["orders", "manifests"])
 def test_what_a_foreign_writer_added_is_found_and_named_no_longer(place: Place, table: str) -> None:
     rows = pq.read_table(one(place.lake, f"{table}/21-30.*.parquet"))
     write_deltalake(place.lake / table, rows, mode="append")
@@ -315,7 +315,7 @@ LOGS: tuple[tuple[str, Callable[[Path], object]], ...] = (
     ("orders", _cut_short),
     ("deposits", _without_a_commit),
     ("orders", shutil.rmtree),
-    ("receipts", shutil.rmtree),
+    ("manifests", shutil.rmtree),
     ("the state", shutil.rmtree),
 )
 
@@ -442,13 +442,14 @@ def test_segments_of_the_lake_that_are_not_published_are_found_and_published(
 
 def test_receipts_that_are_not_those_of_the_zips_are_found_and_replaced(place: Place) -> None:
     def change(rows: pa.Table) -> pa.Table:
-        texts = rows["sha256"].to_pylist()
-        at = rows["table_name"].to_pylist().index("orders")
-        texts[at] = "0" * 64
-        index = rows.column_names.index("sha256")
-        return rows.set_column(index, rows.schema.field(index), pa.array(texts))
+        lists = rows["receipts"].to_pylist()
+        (receipt,) = (item for item in lists[0] if item["table_name"] == "orders")
+        receipt["sha256"] = "0" * 64
+        index = rows.column_names.index("receipts")
+        field = rows.schema.field(index)
+        return rows.set_column(index, field, pa.array(lists, field.type))
 
-    committed(place, "receipts", change)
+    committed(place, "manifests", change)
     findings = problems(place, remedied(place, *CHECK))
     assert {problem for problem, _ in findings} == {"bad file of the lake", "disagreement"}
     assert place.verify()[0] == 0
@@ -537,7 +538,7 @@ def test_a_lake_in_a_bucket_is_read_and_corrected_likewise(
         assert place.json(*CHECK)[1]["findings"] == []
         keys = [
             item["Key"]
-            for table in ("orders", "receipts")
+            for table in ("orders", "manifests")
             for item in server.client.list_objects_v2(
                 Bucket=bucket, Prefix=f"exports/{KIT_CHAIN}/lake/{table}/21-30."
             )["Contents"]
@@ -580,7 +581,7 @@ def test_a_check_that_was_interrupted_goes_on_with_the_lake(place: Place) -> Non
     second = Verification(proven=proven)
     assert list(verify_site(place.site, second)) == []
     files, csvs = second.counts[Kind.LAKE_FILES], second.counts[Kind.LAKE_CSVS]
-    # The first two are receipts, which are always read; what was read last was not kept yet.
+    # The first two are manifests, which are always read; what was read last was not kept yet.
     assert files.earlier >= 2
     assert files.read + files.earlier == files.expected
     assert csvs.read + csvs.earlier == csvs.expected

@@ -47,9 +47,9 @@ class Receipt:
 
 
 def receipts_digest(receipts: Iterable[Receipt]) -> str:
-    """A hash of what receipts of one table, in any order, say of the CSVs: equal where that is."""
+    """A hash of what receipts, in any order, say of the CSVs: equal where that is."""
     digest = hashlib.sha256()
-    for receipt in sorted(receipts, key=lambda receipt: receipt.blocks):
+    for receipt in sorted(receipts, key=lambda receipt: (receipt.blocks, receipt.table)):
         columns = receipt.schema.fingerprint
         text = f"{receipt.table} {receipt.blocks} {columns} {receipt.rows} {receipt.sha256}\n"
         digest.update(text.encode())

@@ -50,14 +50,14 @@ def test_publishing_again_changes_nothing_and_elsewhere_gives_the_same_bytes(
 
     again = lake.publish()
 
-    assert sorted(file.table for file in first.added) == sorted([*_WITH_ROWS, "receipts"] * 2)
+    assert sorted(file.table for file in first.added) == sorted([*_WITH_ROWS, "manifests"] * 2)
     assert (again.added, again.refused, again.merged) == ((), (), 0)
     assert before == {path: path.read_bytes() for path in before}
     assert len(list(lake.folder.glob("*/*.parquet"))) == len(first.added)
     lake.check(*ALL)
     other = loaded.elsewhere(shutil.copytree(loaded.site.settings.archive, tmp_path / "other"))
     assert not other.publish().refused
-    for table in (*_WITH_ROWS, "receipts"):
+    for table in (*_WITH_ROWS, "manifests"):
         assert lake.files(table) == other.files(table)  # their names have their hashes
 
 
@@ -67,7 +67,7 @@ def test_a_volume_comes_once_all_of_it_is_published_whatever_was_there(
     lake = loaded.copied(tmp_path)
     with history_tables(lake.site, ALL[:1]) as tables:
         assert not tables.follow().refused
-    assert lake.spans("orders") == lake.spans("receipts") == ["1-20"]
+    assert lake.spans("orders") == lake.spans("manifests") == ["1-20"]
     lake.check(*ALL[:2])
 
     lake.site.warehouse.compact(1)
@@ -76,7 +76,7 @@ def test_a_volume_comes_once_all_of_it_is_published_whatever_was_there(
     assert not lake.publish().refused
 
     assert lake.spans("orders") == ["1-40"]
-    assert lake.spans("receipts") == lake.spans("blocks") == lake.spans("orders")
+    assert lake.spans("manifests") == lake.spans("blocks") == lake.spans("orders")
     lake.check(*ALL)
 
 
@@ -119,7 +119,7 @@ def test_a_file_that_a_killed_publisher_left_is_taken_up(lake: LakeSite) -> None
     lake.publish()
     orders = lake.folder / "orders"
     shutil.rmtree(orders / "_delta_log")
-    shutil.rmtree(lake.folder / "receipts")
+    shutil.rmtree(lake.folder / "manifests")
     left = {path.name for path in orders.iterdir()}
 
     assert not publish_to_lake(lake.site, ALL).refused
@@ -129,11 +129,11 @@ def test_a_file_that_a_killed_publisher_left_is_taken_up(lake: LakeSite) -> None
 
 
 def test_other_bytes_under_a_files_name_are_left_alone_and_named(lake: LakeSite) -> None:
-    """There are no receipts before every table has its rows."""
+    """There are no manifests before every table has its rows."""
     lake.publish()
     orders = lake.folder / "orders"
     shutil.rmtree(orders / "_delta_log")
-    shutil.rmtree(lake.folder / "receipts")
+    shutil.rmtree(lake.folder / "manifests")
     path = next(orders.glob("*.parquet"))
     path.unlink()
     path.write_bytes(b"somebody else's")
@@ -145,7 +145,7 @@ def test_other_bytes_under_a_files_name_are_left_alone_and_named(lake: LakeSite)
     assert "already holds other bytes" in refused.reason
     assert path.read_bytes() == b"somebody else's"
     assert lake.spans("blocks") == ["1-20", "21-40"]
-    assert not (lake.folder / "receipts").exists()
+    assert not (lake.folder / "manifests").exists()
 
 
 def test_new_columns_are_null_in_the_rows_from_before_and_old_versions_stay(
@@ -191,7 +191,7 @@ def test_a_retyped_column_is_refused_in_words_and_all_other_tables_go_on(tmp_pat
     assert "nothing is added to this table" in refused.reason
     after = lake.versions()
     assert after["orders"] == before["orders"]
-    assert after["receipts"] == before["receipts"]
+    assert after["manifests"] == before["manifests"]
     assert lake.spans("blocks") == ["1-10", "11-20"]
     lake.check(*blocks(0))
 
@@ -209,5 +209,5 @@ def test_a_column_that_was_retyped_inside_one_batch_is_refused_too(tmp_path: Pat
     assert refused.table == "orders"
     assert "column Peak_Size is VARCHAR there, and peak_size is BIGINT in its" in refused.reason
     assert not (lake.folder / "orders").exists()
-    assert not (lake.folder / "receipts").exists()
+    assert not (lake.folder / "manifests").exists()
     assert lake.spans("blocks") == ["1-20"]

@@ -81,11 +81,12 @@ def _sweep(lake: LakeSite) -> list[str]:
 
 def _rows(lake: LakeSite, table: str, version: int | None = None) -> pl.DataFrame:
     frame = pl.scan_delta(str(lake.folder / table), version=version).drop("_raw", strict=False)
-    return frame.sort("_segment", maintain_order=True).collect()
+    first = "first_block" if table == "manifests" else "_segment"
+    return frame.sort(first, maintain_order=True).collect()
 
 
 def test_merging_leaves_fewer_files_in_one_version_and_the_same_rows(lake: LakeSite) -> None:
-    tables = ("blocks", "orders", "receipts")
+    tables = ("blocks", "orders", "manifests")
     before, rows = lake.versions(), {table: _rows(lake, table) for table in tables}
 
     fewer = _merge(lake).merged
@@ -124,7 +125,7 @@ def test_a_warehouse_with_other_rows_merges_nothing_that_has_them(
     assert refused.table == "orders"
     assert "has other rows than are loaded: strata lake publish --replace" in refused.reason
     after = lake.versions()
-    assert (after["orders"], after["receipts"]) == (before["orders"], before["receipts"])
+    assert (after["orders"], after["manifests"]) == (before["orders"], before["manifests"])
 
 
 def test_what_was_merged_is_removed_a_week_later_and_not_before(lake: LakeSite) -> None:
@@ -241,14 +242,14 @@ def test_a_correction_replaces_the_file_and_is_in_the_revisions(
 
     report = replace_in_lake(other.site, ALL, ["orders"], WHY)
 
-    assert (report.refused, report.replaced) == ((), 2)  # orders, and the receipts
+    assert (report.refused, report.replaced) == ((), 2)  # orders, and the manifests
     after = lake.files("orders")
     assert [a == b for a, b in zip(before, after, strict=True)] == [True, True, False, True]
     changed = {table for table, number in lake.versions().items() if number != versions[table]}
-    assert changed == {"orders", "receipts"}
+    assert changed == {"orders", "manifests"}
     revisions = json.loads((lake.folder.parent / "revisions.json").read_bytes())["revisions"]
     of_lake = [row for row in revisions if row["path"].startswith("lake/")]
-    assert {row["path"].split("/")[1] for row in of_lake} == {"orders", "receipts"}
+    assert {row["path"].split("/")[1] for row in of_lake} == {"orders", "manifests"}
     assert {row["reason"] for row in of_lake} == {WHY.reason}
     assert f"lake/orders/{before[2]}" in {row["path"] for row in of_lake}
     other.check(*ALL)
