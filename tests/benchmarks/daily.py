@@ -4,7 +4,8 @@ Run it: `python -m tests.benchmarks.daily`, or with folders of other checkouts, 
 measured in turn with this one: `python -m tests.benchmarks.daily ../strata-before`. Each has a site
 of its own with three batches of 100 segments of 1000 blocks and every table, made by itself; then
 one segment comes at a time, twelve of them, so that a merge is among them. Each command is a fresh
-process, of this Python and its packages; what Python keeps of compiled modules is there before.
+process, of the checkout's own `.venv` where there is one, else of this Python and its packages;
+what Python keeps of compiled modules is there before.
 With `--bucket` first, source, warehouse and archive lie in a bucket of a real server, and the
 requests of each command are counted at a proxy before it.
 """
@@ -94,14 +95,15 @@ class Version:
 
     def strata(self, what: str, *arguments: str) -> None:
         """Run a command, and keep what it cost. Raises where it failed."""
-        command = [sys.executable, "-P", "-c", _PROGRAM, *arguments]
+        own = self.code / ".venv" / "bin" / "python"
+        python = str(own) if own.exists() else sys.executable
+        command = [python, "-P", "-c", _PROGRAM, *arguments]
         silent = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
         messages = (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)
         sent = self.bucket.proxy.requests if self.bucket else []
         sent.clear()
-        process = os.posix_spawn(
-            command[0], command, self.environment(), file_actions=[silent, messages]
-        )
+        actions = [silent, messages]
+        process = os.posix_spawn(python, command, self.environment(), file_actions=actions)
         _, status, used = os.wait4(process, 0)
         code = os.waitstatus_to_exitcode(status)
         assert code == 0, f"{arguments} of {self.code} left with {code}"

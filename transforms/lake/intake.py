@@ -21,7 +21,7 @@ from transforms.scratch import scratch_folder
 from transforms.tables.file_columns import OWN_COLUMNS, file_columns
 from transforms.tables.registry import HISTORY_TABLES, TableSchema
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.load.raw_cells import count_raw
+from transforms.warehouse.load.raw_cells import row_counts
 from transforms.warehouse.load.rendering import rendering_problem, table_digests
 from transforms.warehouse.load.segment_checks import check_keys_and_heights
 from transforms.warehouse.load.volume_storage import store_file, store_history
@@ -152,8 +152,9 @@ class _TableIntake:
         for schema, group in groupby(self.receipts, key=attrgetter("schema")):
             alike, rows = [*group], source(schema)
             self._check_numbers(rows, alike)
-            raw = count_raw(self.con, schema, f"{rows} where {_between(alike)}")
-            alike = [replace(r, raw_cells=raw.get(r.blocks.first, {})) for r in alike]
+            counts = row_counts(self.con, schema, f"{rows} where {_between(alike)}")
+            cells = {first: count.raw_cells for first, count in counts.items()}
+            alike = [replace(r, raw_cells=cells.get(r.blocks.first, {})) for r in alike]
             if self.table in HISTORY_TABLES:
                 check_keys_and_heights(self.con, rows, alike)
             proven += alike

@@ -1,9 +1,9 @@
-"""How many cells of each column have no value in `main`, and text in `exact`, by segment."""
+"""How many rows a segment has in a table, and how many cells without a value in `main`."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from transforms.duck import Connection, quote_name
 from transforms.tables.conform import conversion
@@ -12,18 +12,34 @@ from transforms.tables.registry import TableSchema
 from transforms.warehouse.views.catalog_columns import rounded_columns
 
 
-def count_raw(
-    con: Connection, schema: TableSchema, rows: str, *, has_texts: bool = True
-) -> Mapping[int, dict[str, int]]:
-    """Count the cells of rows (SQL, with its condition) by first block and column.
+@dataclass(frozen=True, slots=True)
+class RowCounts:
+    """Of one segment: the rows, their least and greatest place, the cells that do not fit.
 
-    `has_texts` says whether a row has texts in `_raw`. Of a time that only Parquet does not hold,
-    the count is there, and may be 0.
+    These have no value in `main`, and text in `exact`: how many, by column. Of a time that only
+    Parquet does not hold, the count is there, and may be 0.
     """
-    counts: defaultdict[int, dict[str, int]] = defaultdict(dict)
-    texts = _texts(con, schema, rows) if has_texts else ()
-    for first, name, count in (*texts, *_decimals(con, schema, rows)):
-        counts[first][name] = count
+
+    rows: int
+    least: int
+    greatest: int
+    has_texts: bool
+    raw_cells: dict[str, int]
+
+
+def row_counts(con: Connection, schema: TableSchema, rows: str) -> Mapping[int, RowCounts]:
+    """Count rows (SQL, with its condition) and their cells, by first block."""
+    decimals = rounded_columns(schema.table, schema.columns)
+    values = ["count(*), min(_row), max(_row), count(_raw) > 0"]
+    values += (f"count({quote_name(name)}) - count({sql})" for name, sql in decimals.items())
+    query = f"select _segment, {', '.join(values)} from {rows} group by 1 order by 1"  # noqa: S608 - quoted
+    counts: dict[int, RowCounts] = {}
+    for first, count, least, greatest, has_texts, *missing in con.execute(query).fetchall():
+        cells = {name: number for name, number in zip(decimals, missing, strict=True) if number}
+        counts[first] = RowCounts(count, least, greatest, has_texts, cells)
+    if any(segment.has_texts for segment in counts.values()):
+        for first, name, count in _texts(con, schema, rows):
+            counts[first].raw_cells[name] = count
     return counts
 
 
@@ -43,15 +59,3 @@ def _texts(con: Connection, schema: TableSchema, rows: str) -> Iterator[tuple[in
         if has_column(column):  # otherwise all its cells are texts, and none is unfit
             is_time = conversion(schema.table, column).type == "TIMESTAMPTZ"
             yield first, name, count - times if is_time else count
-
-
-def _decimals(con: Connection, schema: TableSchema, rows: str) -> Iterator[tuple[int, str, int]]:
-    """Of texts that `main` shows as decimals."""
-    columns = rounded_columns(schema.table, schema.columns)
-    if columns:
-        missing = (f"count({quote_name(name)}) - count({sql})" for name, sql in columns.items())
-        query = f"select _segment, {', '.join(missing)} from {rows} group by 1 order by 1"  # noqa: S608
-        for first, *counts in con.execute(query).fetchall():
-            yield from (
-                (first, name, count) for name, count in zip(columns, counts, strict=True) if count
-            )

@@ -25,9 +25,9 @@ from transforms.tables.dialect import copy_sql, read_sql, select_list
 from transforms.tables.file_columns import file_rows
 from transforms.tables.registry import HISTORY_TABLES, Column, TableSchema
 from transforms.warehouse.load.proof import ProofError, bare_return, prove_end, proven_body
-from transforms.warehouse.load.raw_cells import count_raw
+from transforms.warehouse.load.raw_cells import RowCounts, row_counts
 from transforms.warehouse.load.segment_checks import check_keys_and_heights
-from transforms.warehouse.manifests.data_files import rows_sql, write_sql
+from transforms.warehouse.manifests.data_files import empty_sql, rows_sql, write_sql
 from transforms.warehouse.manifests.receipts import Receipt
 
 # CSV bytes that are rendered at once, into a file of the scratch.
@@ -77,6 +77,10 @@ class Target(Protocol):
         """
         ...
 
+    def create(self, con: Connection, schema: TableSchema) -> None:
+        """Make what a table without rows has, if it has anything."""
+        ...
+
     def source(self, columns: Sequence[Column]) -> str:
         """SQL for what was written, as a relation with these columns and our own."""
         ...
@@ -97,9 +101,12 @@ class FileTarget:
         )
         return write_sql(_joined(queries), self.path, row_bytes)
 
+    def create(self, con: Connection, schema: TableSchema) -> None:
+        """See `Target.create`: a run has no data file of such a table."""
+
     def source(self, columns: Sequence[Column]) -> str:
         """See `Target.source`."""
-        return rows_sql(self.table, columns, [self.path])
+        return rows_sql(self.table, columns, [self.path] if self.path.exists() else [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +118,10 @@ class TableTarget:
     def write(self, groups: Sequence[TypedRows], row_bytes: int) -> str:  # noqa: ARG002
         """See `Target.write`."""
         return f"create or replace table {self.name} as {_joined(rows.query for rows in groups)}"
+
+    def create(self, con: Connection, schema: TableSchema) -> None:
+        """See `Target.create`."""
+        con.execute(f"create table {self.name} as {empty_sql(schema.table, schema.columns)}")
 
     def source(self, columns: Sequence[Column]) -> str:  # noqa: ARG002
         """See `Target.source`."""
@@ -152,11 +163,8 @@ class TableLoader:
         are not fit to be published.
         """
         started = time.perf_counter()
-        groups = [[*alike] for _, alike in groupby(files, key=lambda file: file.schema)]
-        exact: set[int] = set()
-        raw = None
-        while raw is None:
-            raw = self._proven(groups, exact) if self._written(groups, exact) else None
+        has_rows = any(file.bytes > file.header_bytes for file in files)
+        raw = self._loaded(files) if has_rows else self._created(files)
         seconds = time.perf_counter() - started
         total = sum(file.bytes for file in files)
         receipts = [
@@ -176,6 +184,25 @@ class TableLoader:
                 source = self._target.source(schema.columns)
                 check_keys_and_heights(self._con, source, [*alike])
         return receipts
+
+    def _loaded(self, files: Sequence[TableFile]) -> list[dict[str, int]]:
+        """Write and prove rows of files; of each, how many cells of which columns do not fit."""
+        groups = [[*alike] for _, alike in groupby(files, key=lambda file: file.schema)]
+        exact: set[int] = set()
+        raw = None
+        while raw is None:
+            raw = self._proven(groups, exact) if self._written(groups, exact) else None
+        return raw
+
+    def _created(self, files: Sequence[TableFile]) -> list[dict[str, int]]:
+        """The same of files that are nothing but a header: DuckDB is asked for no rows."""
+        self._target.create(self._con, files[0].schema)
+        for file in files:
+            if self._sink is not None:
+                header = file.schema.header
+                self._sink.write(file.segment, file.schema, header, (), 0, self._scratch)
+            self._progress(file.bytes)
+        return [{} for _ in files]
 
     def _written(self, groups: Sequence[Sequence[TableFile]], exact: set[int]) -> bool:
         """Read and type the rows of all files and write them, in one statement.
@@ -251,17 +278,12 @@ class TableLoader:
     def _prove(self, files: Sequence[TableFile]) -> list[dict[str, int]]:
         """Render files' rows back and hold them against the sources; see `_proven`."""
         schema = files[0].schema
-        between = f"_segment between {files[0].segment.blocks.first} and {_start(files[-1])}"
-        numbered = self._con.execute(
-            "select _segment, count(*), min(_row), max(_row), count(_raw) "  # noqa: S608 - quoted
-            f"from {self._target.source(())} where {between} group by 1"
-        ).fetchall()
-        has_texts = any(row[-1] for row in numbered)
+        between = f"_segment between {_start(files[0])} and {_start(files[-1])}"
         rows = f"{self._target.source(schema.columns)} where {between}"
-        raw = count_raw(self._con, schema, rows, has_texts=has_texts)
-        self._compare(files, raw=has_texts)
-        _check_rows(files, {first: tuple(numbers) for first, *numbers, _ in numbered})
-        return [raw.get(_start(file), {}) for file in files]
+        counts = row_counts(self._con, schema, rows)
+        self._compare(files, raw=any(count.has_texts for count in counts.values()))
+        _check_rows(files, counts)
+        return [counts[_start(file)].raw_cells if file.rows else {} for file in files]
 
     def _compare(self, files: Sequence[TableFile], *, raw: bool) -> None:
         """Render the files' rows as text and hold them against the sources, byte for byte."""
@@ -307,14 +329,15 @@ def _start(file: TableFile) -> int:
     return file.segment.blocks.first
 
 
-def _check_rows(files: Sequence[TableFile], numberings: Mapping[int, tuple[int, ...]]) -> None:
+def _check_rows(files: Sequence[TableFile], counts: Mapping[int, RowCounts]) -> None:
     """Raise `SegmentError` where the rows of a file are not numbered from 1, one by one.
 
-    `numberings` has, by the first block, their count, the least and the greatest number.
+    `counts` are by first block.
     """
     for file in files:
-        numbering = (file.rows, 1, file.rows) if file.rows else None
-        if numberings.get(file.segment.blocks.first) != numbering:
+        count = counts.get(_start(file))
+        numbers = (count.rows, count.least, count.greatest) if count else None
+        if numbers != ((file.rows, 1, file.rows) if file.rows else None):
             raise SegmentError(
                 f"{file.segment.file_name}: table {file.table} has {file.rows} rows by its line "
                 "feeds, but others were read: report it, with the segment",

@@ -71,10 +71,8 @@ def write_history(
             table_sink = sink if table in HISTORY_TABLES else None
             loader = TableLoader(con, target, scratch, table_sink, table, progress)
             receipts += loader.load(files)
-            if any(file.rows for file in files):
+            if target.path.exists():
                 data[table] = target.path
-            else:
-                target.path.unlink()
         return finish_run(con, scratch, data, shapes_of(receipts)), receipts
 
 
