@@ -24,6 +24,8 @@ def _environment(package: str) -> Environment:
     # Most commands render no page.
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
+    from exporters.archive.compiled_templates import CompiledTemplates
+
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package), PackageLoader("exporters.archive")]),
         autoescape=True,
@@ -32,6 +34,7 @@ def _environment(package: str) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         auto_reload=False,
+        bytecode_cache=CompiledTemplates(),
     )
     environment.filters |= {"blocks": blocks_text, "number": "{:,}".format, "size": size_text}
     environment.filters["times"] = times_text
