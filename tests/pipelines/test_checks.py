@@ -53,6 +53,23 @@ def test_only_a_gap_does_not_block_publishing() -> None:
     assert len(specs) == len(HISTORY_TABLES) + 1
 
 
+def test_checks_ask_dagster_for_no_record_of_a_table(
+    loaded: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dg.AssetKey] = []
+
+    def records(
+        _instance: dg.DagsterInstance, keys: Iterable[dg.AssetKey] | None = None
+    ) -> list[object]:
+        asked.extend(keys or ())
+        return []
+
+    monkeypatch.setattr(dg.DagsterInstance, "get_asset_records", records)
+
+    assert len(evaluations(loaded, 0)) == len(check_specs())
+    assert not asked, "each would be a query for every table of every run"
+
+
 def test_the_checks_of_what_is_loaded_pass_and_count_it(loaded: Site) -> None:
     shown = evaluations(loaded, 0, 1)
 
