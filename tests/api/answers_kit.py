@@ -20,9 +20,7 @@ from api.http.parameters import QueryPairs, read_request
 from api.operations import CALLS
 from api.queries.messages import error_json, record_json
 from api.queries.operation import Operation
-from tests.transforms.warehouse_kit import MemorySink
-from transforms.segments.source import Source
-from transforms.stores.folder_store import FolderStore
+from tests.transforms.warehouse_kit import load_folder
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
@@ -62,12 +60,8 @@ def page(reading: Reading, request: str) -> tuple[list[Json], Json]:
 
 def load(folder: Path, root: Path) -> Warehouse:
     """Load what is new in a folder of segments."""
-    warehouse = open_warehouse(root)
-    source = Source(FolderStore(folder))
-    survey = warehouse.survey(source)
-    report = warehouse.load(source, survey.pending, MemorySink())
-    assert report.failures == []
-    return warehouse
+    assert load_folder(root, folder).failures == []
+    return open_warehouse(root)
 
 
 def drop_lookups(root: Path, only: int | None = None) -> None:

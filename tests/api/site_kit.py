@@ -15,7 +15,7 @@ from exporters.publishing.request import PublishRequest
 from exporters.zips.staging import PartStage
 from tests.archive_kit import segment_source
 from tests.segments_kit import KIT_CHAIN, block_time, table_rows
-from tests.transforms.warehouse_kit import history_segment
+from tests.transforms.warehouse_kit import history_segment, load_pending
 from transforms.block_range import BlockRange
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
@@ -65,8 +65,7 @@ class Site:
     def load(self, source: Path | None = None) -> None:
         """Load all segments of a folder (default: the site's own) that are not loaded yet."""
         found = Source(FolderStore(source or self.source_folder))
-        survey = self.warehouse.survey(found)
-        report = self.warehouse.load(found, survey.pending, self.stage)
+        report = load_pending(self.warehouse, found, self.stage)
         assert not report.failures, report.failures
 
     def copied(self, root: Path) -> Site:

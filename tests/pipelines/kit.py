@@ -12,6 +12,7 @@ from pipelines.settings import Settings
 from pipelines.site.site import Site
 from pipelines.site.site_check import verify_site
 from tests.segments_kit import build_segment, table_rows
+from tests.transforms.warehouse_kit import load_pending
 from transforms.block_range import BlockRange
 from transforms.tables.registry import HISTORY_TABLES, known_tables
 from transforms.verifying.findings import Finding, Problem
@@ -67,9 +68,7 @@ def one_key_twice(number: int) -> dict[str, object]:
 
 def load(site: Site) -> None:
     """Load all that is pending, without Dagster."""
-    survey = site.warehouse.survey(site.source)
-    report = site.warehouse.load(site.source, survey.pending, site.stage)
-    assert not report.failures
+    assert not load_pending(site.warehouse, site.source, site.stage).failures
 
 
 def damages(site: Site) -> list[Finding]:
