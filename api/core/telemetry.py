@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import logging
 import re
-import secrets
 from collections.abc import Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
+from random import getrandbits
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -38,7 +38,7 @@ def request_id(candidate: str) -> str:
 
     The present task's log is about that request from now on.
     """
-    chosen = candidate if _PLAIN.fullmatch(candidate) else secrets.token_hex(8)
+    chosen = candidate if _PLAIN.fullmatch(candidate) else f"{getrandbits(64):016x}"
     REQUEST_ID.set(chosen)
     return chosen
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from api.core.api_errors import ApiError, Code, RefusedError
@@ -101,6 +100,15 @@ def client_key(scope: Scope) -> str:
     return network_key(str(client[0]) if client else "local")
 
 
+def given_fields(scope: Scope) -> Mapping[str, str]:
+    """The headers of a request by their names in lower case; of equal names the first."""
+    if "given" not in scope:
+        headers = reversed(scope["headers"])
+        scope["given"] = {name.decode("latin-1"): text.decode("latin-1") for name, text in headers}
+    given: Mapping[str, str] = scope["given"]
+    return given
+
+
 def room_of(scope: Scope) -> Room:
     """The room of the answer to a request (see `api.core.clients`)."""
     room: Room = scope["room"]
@@ -133,7 +141,7 @@ def _as_opened(answer: Answer, scope: Scope) -> Answer:
         or answer.content_type != JSON
         or scope["type"] != "http"
         or scope.get("operation", "other") not in _OPENED
-        or "text/html" not in Headers(scope=scope).get("accept", "")
+        or "text/html" not in given_fields(scope).get("accept", "")
     ):
         return answer
     text = _sentence(json.loads(answer.body))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from typing import Any, Generic, TypeVar
 
-from starlette.datastructures import Headers as HeaderFields
 from starlette.types import Receive, Scope, Send
 
 from api.core.api_errors import ApiError, CancelledError, MalformedParameterError
@@ -22,6 +21,7 @@ from api.http.answers import (
     departure,
     encoded,
     failure,
+    given_fields,
     method_not_allowed,
     room_of,
 )
@@ -71,7 +71,7 @@ class CallEndpoint(Generic[_Request]):
             return failure(error)
         except UnknownMethodError:
             return method_not_allowed()
-        accepted = HeaderFields(scope=scope).get("accept")
+        accepted = given_fields(scope).get("accept")
         pretty = accepted == _PRETTY or any(name == "pretty" for name, _ in pairs)
         return await self._run(request, seconds, receive, room_of(scope), pretty=pretty)
 
@@ -121,9 +121,7 @@ async def read_query(scope: Scope, receive: Receive) -> list[tuple[str, str]]:
 
 
 def _is_form(scope: Scope) -> bool:
-    return (
-        HeaderFields(scope=scope).get("content-type", "").partition(";")[0].strip().lower() == _FORM
-    )
+    return given_fields(scope).get("content-type", "").partition(";")[0].strip().lower() == _FORM
 
 
 async def _body(receive: Receive) -> bytes:

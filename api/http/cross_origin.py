@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from starlette.datastructures import Headers
+from collections.abc import Mapping
 
 from api.http.answers import Answer, RawHeaders, encoded
 
@@ -13,7 +13,7 @@ _VARY = ("vary", "Origin")
 _NO_CONTENT = 204
 
 
-def is_preflight(method: str, given: Headers) -> bool:
+def is_preflight(method: str, given: Mapping[str, str]) -> bool:
     """Whether a browser asks what a page of another origin may ask."""
     return method == "OPTIONS" and _ASKED_METHOD in given
 
@@ -25,7 +25,7 @@ class Origins:
         self._all = not origins or origins[0] == "*"
         self._hosts = frozenset(_host(origin) for origin in origins)
 
-    def headers(self, method: str, given: Headers) -> RawHeaders:
+    def headers(self, method: str, given: Mapping[str, str]) -> RawHeaders:
         """The headers of an answer to a request that is no preflight."""
         origin = self._allowed(given)
         if not origin or method not in (*_METHODS, "OPTIONS"):
@@ -33,7 +33,7 @@ class Origins:
         granted = ("access-control-allow-origin", origin)
         return encoded([_VARY, granted, ("access-control-expose-headers", "*")])
 
-    def preflight(self, given: Headers) -> Answer:
+    def preflight(self, given: Mapping[str, str]) -> Answer:
         """The answer to a preflight; to another origin, or for an odd method, it grants nothing."""
         asked = ("Access-Control-Request-Method", "Access-Control-Request-Headers")
         headers = [_VARY, *(("vary", name) for name in asked)]
@@ -46,7 +46,7 @@ class Origins:
             headers.append(("access-control-max-age", _TWO_HOURS))
         return Answer(_NO_CONTENT, b"", headers=encoded(headers))
 
-    def _allowed(self, given: Headers) -> str:
+    def _allowed(self, given: Mapping[str, str]) -> str:
         """The origin of a request, if it is one of these."""
         origin = given.get("origin", "")
         return origin if self._all or _host(origin) in self._hosts else ""

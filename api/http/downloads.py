@@ -18,13 +18,19 @@ import threading
 from base64 import b64encode
 from collections import OrderedDict
 
-from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from api.core.api_errors import ApiError, CancelledError, MalformedParameterError
 from api.core.clients import Slots
 from api.core.workers import Blocks, QueryRunner, Read, Workers
-from api.http.answers import client_key, departure, envelope, failure, method_not_allowed
+from api.http.answers import (
+    client_key,
+    departure,
+    envelope,
+    failure,
+    given_fields,
+    method_not_allowed,
+)
 from api.http.calls import UnknownMethodError, read_query
 from api.http.file_answers import FileContent, FileSender
 from api.http.parameters import QueryPairs, parse_query, read_request, time_limit
@@ -57,7 +63,7 @@ class Download:
             with self._slots.taken(client_key(scope)):
                 query, seconds = self._exports.of(request), time_limit(scope, self._runner.seconds)
                 layout, _ = await self._runner.run(query, seconds, departure(receive))
-                preference = Headers(scope=scope).get("want-repr-digest")
+                preference = given_fields(scope).get("want-repr-digest")
                 if scope["method"] == "HEAD" and is_wanted(preference):
                     await self._digests.find(layout, self._sender.workers, receive)
                 await self._sender.send(self._content(layout), scope, receive, send)

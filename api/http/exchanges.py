@@ -7,17 +7,16 @@ pieces, the next one when the connection has room, and an answer ends when nearl
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from time import perf_counter
 
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.core.api_errors import ApiError, Code, FailedError, Reason
 from api.core.clients import NEEDED, Keyring, Room, bearer_token
 from api.core.telemetry import Metrics, access_log, log, request_id
-from api.http.answers import ANSWER_HEADERS, client_key, failure, refusal
+from api.http.answers import ANSWER_HEADERS, client_key, failure, given_fields, refusal
 from api.http.compression import Squeezed, wants_gzip
 from api.http.cross_origin import Origins, is_preflight
 from api.service import Service
@@ -100,7 +99,7 @@ class _Exchange:
     """One request and what was answered so far; `headers` go with the answer, whatever it is."""
 
     def __init__(self, scope: Scope, send: Send, stall_seconds: float) -> None:
-        self.given = Headers(scope=scope)
+        self.given = given_fields(scope)
         self.headers: list[tuple[bytes, bytes]] = []
         scope[ANSWER_HEADERS] = self.headers
         self.id = request_id(self.given.get("x-request-id", ""))
@@ -172,7 +171,7 @@ def _pieces(message: Message) -> Iterator[Message]:
     yield message
 
 
-def given_token(scope: Scope, given: Headers) -> str:
+def given_token(scope: Scope, given: Mapping[str, str]) -> str:
     """The token of a request; a page's WebSocket, which has no headers, offers it as protocol."""
     token = bearer_token(given.get("authorization", ""))
     offered = scope.get("subprotocols", [])

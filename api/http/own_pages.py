@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Mapping
 from importlib.resources import files
 
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.core.health import Health
@@ -23,6 +22,7 @@ from api.http.answers import (
     PAGE_HEADERS,
     Answer,
     departure,
+    given_fields,
     method_not_allowed,
     room_of,
 )
@@ -112,7 +112,7 @@ def _asset(body: bytes, content_type: bytes) -> Endpoint:
     not_modified = Answer(304, b"", content_type, headers)
 
     def answer(scope: Scope) -> Answer:
-        return not_modified if tag in Headers(scope=scope).get("if-none-match", "") else whole
+        return not_modified if tag in given_fields(scope).get("if-none-match", "") else whole
 
     return Endpoint("page", answer)
 

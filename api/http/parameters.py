@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
-from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from api.core.api_errors import MalformedParameterError
+from api.http.answers import given_fields
 from api.queries.operation import Group, Kind, Operation, Parameter, Parameters
 from api.queries.requests import TABLES
 
@@ -50,11 +51,13 @@ def parse_query(query: bytes) -> list[tuple[str, str]]:
 
 
 def _decoded(text: bytes) -> str:
-    bad = _BAD_ESCAPE.search(text)
-    if bad is not None:
-        shown = bad[0].decode("utf-8", "replace")
-        raise MalformedParameterError(f'invalid URL escape "{shown}"')
-    return unquote_to_bytes(text.replace(b"+", b" ")).decode("utf-8", "replace")
+    if b"%" in text or b"+" in text:
+        bad = _BAD_ESCAPE.search(text)
+        if bad is not None:
+            shown = bad[0].decode("utf-8", "replace")
+            raise MalformedParameterError(f'invalid URL escape "{shown}"')
+        text = unquote_to_bytes(text.replace(b"+", b" "))
+    return text.decode("utf-8", "replace")
 
 
 def read_request(
@@ -90,6 +93,7 @@ def read_parameters(query: QueryPairs, parameters: Parameters) -> dict[str, Any]
     return values
 
 
+@cache
 def camel(name: str) -> str:
     """A name in camelCase."""
     first, *rest = name.split("_")
@@ -172,7 +176,7 @@ def time_limit(scope: Scope, most: float) -> float:
 
     Raises `MalformedParameterError`.
     """
-    timeout = Headers(scope=scope).get("grpc-timeout")
+    timeout = given_fields(scope).get("grpc-timeout")
     if timeout is None:
         return most
     match = _TIMEOUT.fullmatch(timeout)

@@ -106,9 +106,11 @@ class Cut:
     def cursors(self, cursors: CursorFormat) -> list[str]:
         """The rows' cursors, with the extra key where a neighbour's are otherwise the same."""
         encoded = cursors.encode_main(self.rows)
-        around = (self.previous, *self.rows, self.following)
-        keys = [None if row is None else row[: cursors.main] for row in around]
-        same = [*map(eq, keys, keys[1:])]
+        ends = [
+            None if row is None else cursors.encode(row[: cursors.main])
+            for row in (self.previous, self.following)
+        ]
+        same = [*map(eq, [ends[0], *encoded], [*encoded, ends[1]])]
         if True in same:
             for at, row in enumerate(self.rows):
                 if same[at] or same[at + 1]:

@@ -102,8 +102,10 @@ class SpanListing:
 
     def _newest(self, rows: Sequence[Row], *, descending: bool) -> list[Row]:
         """Of neighbours with one place the newest: the first descending, otherwise the last."""
-        places = [self.source.order(row) for row in rows]
-        alike = map(eq, places, islice(places, 1, None))
+        places = [*map(self.source.order, rows)]
+        alike = [*map(eq, places, islice(places, 1, None))]
+        if True not in alike:
+            return [*rows]
         if descending:
             return [row for row, again in zip(rows, [False, *alike], strict=False) if not again]
         return [row for row, again in zip(rows, [*alike, False], strict=False) if not again]

@@ -138,7 +138,8 @@ def test_any_row_has_a_cursor_that_is_text(rows: list[Row], beside: bool) -> Non
     cursors = CursorFormat(("time", TIME), ("id", ID), ("number", NUMBER), ("sig", BYTES), extra=2)
     found = Cut(rows, rows[0] if beside and rows else None, None).cursors(cursors)
     assert len(found) == len(rows)
+    mains = [cursors.encode(row[:2]) for row in rows]
+    around = [*(mains[:1] if beside else [""]), *mains, ""]
     for at, text in enumerate(found):
-        whole, main = cursors.encode(rows[at]), cursors.encode(rows[at][:2])
-        around = [rows[0][:2] if beside else None, *(row[:2] for row in rows), None]
-        assert text == (whole if around[at + 1] in (around[at], around[at + 2]) else main)
+        is_tied = mains[at] in (around[at], around[at + 2])
+        assert text == (cursors.encode(rows[at]) if is_tied else mains[at])

@@ -16,7 +16,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import repeat, zip_longest
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import orjson
 import pyarrow as pa
@@ -66,8 +66,7 @@ class PageTable:
         return tuple(_BEFORE_ALL[kind] for _, kind in self.key)
 
 
-@dataclass(frozen=True, slots=True)
-class _Page:
+class _Page(NamedTuple):
     key: Key
     number: int
     crc: int
