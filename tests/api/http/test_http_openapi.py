@@ -6,10 +6,8 @@ import json
 import re
 from typing import Any
 
-import schemathesis
 from hypothesis import HealthCheck, given, settings
 from openapi_spec_validator import validate
-from schemathesis.checks import CHECKS, load_all_checks
 
 from api.http.openapi import document
 from api.operations import CALLS
@@ -25,6 +23,8 @@ _PATHS = sorted(path for path in _DOCUMENT["paths"] if path != _STREAM)
 
 
 def _checks(*names: str) -> list[Any]:
+    from schemathesis.checks import CHECKS, load_all_checks
+
     load_all_checks()
     return [*CHECKS.get_by_names(names)]
 
@@ -87,6 +87,8 @@ def test_every_field_of_ready_is_described(served: Served) -> None:
 
 @each_of("path", _PATHS)
 def test_whatever_is_asked_is_answered_as_the_description_says(served: Served, path: str) -> None:
+    import schemathesis  # takes a second, which those who run other files need not pay
+
     operation = schemathesis.openapi.from_dict(_DOCUMENT)[path]["GET"]
     sound = () if path == _PROVISIONS else ("not_a_server_error",)
     checks = _checks(*_CONFORMANCE, *sound)
