@@ -78,6 +78,20 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Original:
     return Original(site, folder / "earlier")
 
 
+@pytest.fixture(scope="module")
+def seven_segments(original: Original, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a warehouse that was made of the archive as it was before the last segment."""
+    folder = tmp_path_factory.mktemp("seven")
+    assert len(_loaded(_load(folder, original.earlier))) == 7
+    return folder
+
+
+@pytest.fixture
+def before_the_last(seven_segments: Path, tmp_path: Path) -> Path:
+    """A copy of it, of which a load of the whole archive takes the last segment alone."""
+    return shutil.copytree(seven_segments, tmp_path, dirs_exist_ok=True)
+
+
 def _publish(site: Site) -> None:
     load(site)
     publish_segments(site, site.loaded_catalog().blocks)
@@ -178,10 +192,13 @@ def test_what_is_published_from_it_is_the_archive_to_the_byte_and_all_of_it_veri
     assert len(orders) == 2
 
 
-def test_catching_up_takes_the_new_segments_alone(original: Original, tmp_path: Path) -> None:
-    assert len(_loaded(_load(tmp_path, original.earlier))) == 7
-    assert _loaded(_load(tmp_path, original.archive)) == [NEWEST]
-    assert _answers(tmp_path / "warehouse") == _answers(Path(original.site.settings.warehouse))
+def test_catching_up_takes_the_new_segments_alone(
+    original: Original, before_the_last: Path
+) -> None:
+    assert _loaded(_load(before_the_last, original.archive)) == [NEWEST]
+    assert _answers(before_the_last / "warehouse") == _answers(
+        Path(original.site.settings.warehouse)
+    )
 
 
 def test_of_a_file_that_others_merged_only_what_lacks_is_taken(tmp_path: Path) -> None:
@@ -236,12 +253,12 @@ def test_a_flipped_bit_is_refused_and_named_and_the_rest_is_loaded(
 
 
 def test_rows_that_are_not_those_of_the_published_csv_are_refused(
-    original: Original, tmp_path: Path
+    original: Original, before_the_last: Path
 ) -> None:
     """A file under its right name, which its log names, with another row."""
-    archive = Path(shutil.copytree(original.archive, tmp_path / "copy"))
+    archive = Path(shutil.copytree(original.archive, before_the_last / "copy"))
     path = _data_file(archive, "trades", NEWEST)
-    other = tmp_path / "other.parquet"
+    other = before_the_last / "other.parquet"
     with duckdb.connect() as con:
         rows = f"select * replace (size + (_row = 1)::int as size) from '{path}'"
         con.execute(f"copy ({rows}) to '{other}' (format parquet)")
@@ -250,19 +267,19 @@ def test_rows_that_are_not_those_of_the_published_csv_are_refused(
     for log in (path.parent / "_delta_log").glob("*.json"):
         text = re.sub(r',"sha256":"[0-9a-f]{64}"', "", log.read_text(), count=1)  # of the lines
         log.write_text(text.replace(path.name, name))
-    done = _load(tmp_path, archive)
+    done = _load(before_the_last, archive)
     assert done.returncode == 5
     (refused,) = json.loads(done.stdout)["quarantined"]
     assert re.search(f"table trades of segment {NEWEST} renders to", refused["reason"])
 
 
 def test_receipts_that_are_not_those_of_the_index_are_refused(
-    original: Original, tmp_path: Path
+    original: Original, before_the_last: Path
 ) -> None:
-    archive = Path(shutil.copytree(original.archive, tmp_path / "copy"))
+    archive = Path(shutil.copytree(original.archive, before_the_last / "copy"))
     earlier = original.earlier / CHAIN / "index" / "000000000.json"
     shutil.copy(earlier, archive / CHAIN / "index")
-    done = _load(tmp_path, archive)
+    done = _load(before_the_last, archive)
     assert done.returncode == 5
     (refused,) = json.loads(done.stdout)["quarantined"]
     assert f"segment {CHAIN} {NEWEST}" in refused["reason"] or NEWEST in refused["reason"]
@@ -270,15 +287,15 @@ def test_receipts_that_are_not_those_of_the_index_are_refused(
 
 
 def test_a_receipt_that_the_index_contradicts_is_refused(
-    original: Original, tmp_path: Path
+    original: Original, before_the_last: Path
 ) -> None:
-    folder = Path(shutil.copytree(original.archive, tmp_path / "copy"))
+    folder = Path(shutil.copytree(original.archive, before_the_last / "copy"))
     archive = Archive(FolderStore(folder), CHAIN)
     (entry,) = archive.entries("trades", BlockRange(7000, 7000))
     shard = folder / CHAIN / "index" / "000000000.json"
     sha256 = entry.members[0].sha256.encode()
     shard.write_bytes(resealed(shard.read_bytes().replace(sha256, sha256[::-1])))
-    done = _load(tmp_path, folder)
+    done = _load(before_the_last, folder)
     assert done.returncode == 5
     (refused,) = json.loads(done.stdout)["quarantined"]
     assert f"say different of table trades of segment {NEWEST}" in refused["reason"]
@@ -287,13 +304,12 @@ def test_a_receipt_that_the_index_contradicts_is_refused(
 # --- what does not fit
 
 
-def test_an_archive_of_another_chain_is_refused(original: Original, tmp_path: Path) -> None:
-    _loaded(_load(tmp_path, original.archive))
-    other = _small_site(tmp_path / "other", 0)
-    done = _load(tmp_path, other.settings.archive)
+def test_an_archive_of_another_chain_is_refused(before_the_last: Path) -> None:
+    other = _small_site(before_the_last / "other", 0)
+    done = _load(before_the_last, other.settings.archive)
     assert done.returncode == 2
     assert f"there is no chain '{CHAIN}' here" in done.stderr
-    done = _load(tmp_path, other.settings.archive, "--chain", KIT_CHAIN)
+    done = _load(before_the_last, other.settings.archive, "--chain", KIT_CHAIN)
     assert done.returncode == 2
     assert "give each chain a warehouse of its own" in done.stderr
 

@@ -108,8 +108,9 @@ def test_documented_tables_that_no_segment_has_are_empty_until_one_has(tmp_path:
     comments = _comments(views)
     kinds = "select table_name, column_name, data_type from duckdb_columns()"
     columns = {(table, column): kind for table, column, kind in _asked(views, kinds)}
+    counts = " union all ".join(f"select count(*) from {name}" for name in absent)
+    assert set(_asked(views, counts)) == {(0,)}
     for name in absent:
-        assert _asked(views, f"select count(*) from {name}") == [(0,)]
         assert comments[name].startswith(reference[name].meaning)
         assert "no segment" in comments[name]
         for column in reference[name].columns:
