@@ -10,13 +10,21 @@ from pathlib import Path
 from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.core.api_errors import ApiError
+from api.core.api_errors import ApiError, CancelledError, MalformedParameterError
 from api.core.connections import Connections
 from api.core.server_settings import ServeSettings
 from api.core.workers import QueryRunner
-from api.http.answers import Answer, add_headers, client_key, envelope, failure, not_found
+from api.http.answers import (
+    Answer,
+    add_headers,
+    client_key,
+    envelope,
+    failure,
+    method_not_allowed,
+    not_found,
+)
 from api.http.archive_files import ArchiveFiles
-from api.http.calls import CallEndpoint
+from api.http.calls import CallEndpoint, UnknownMethodError
 from api.http.downloads import Download
 from api.http.exchanges import Exchanges
 from api.http.file_answers import FileSender
@@ -104,7 +112,10 @@ def _endpoints(service: Service) -> Iterator[tuple[str, ASGIApp]]:
 
 
 class _Limited:
-    """An endpoint whose requests take from their client's bucket, named for log and counters."""
+    """An endpoint whose requests take from their client's bucket, named for log and counters.
+
+    It may raise what a client did wrong, before it sends anything.
+    """
 
     def __init__(
         self, name: str, endpoint: ASGIApp, runner: QueryRunner, refuse: _Refuse = failure
@@ -118,8 +129,16 @@ class _Limited:
         """Pass a request on, or refuse it."""
         admission = self._runner.admit(client_key(scope))
         add_headers(scope, admission.headers)
-        if admission.refusal is None:
+        try:
+            if admission.refusal is not None:
+                scope["operation"] = self._name
+                raise admission.refusal
             await self._endpoint(scope, receive, send)
+        except UnknownMethodError:
+            await method_not_allowed()(scope, receive, send)
+        except MalformedParameterError as error:
+            await failure(error)(scope, receive, send)
+        except CancelledError:
             return
-        scope["operation"] = self._name
-        await self._refuse(admission.refusal)(scope, receive, send)
+        except ApiError as error:
+            await self._refuse(error)(scope, receive, send)

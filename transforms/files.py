@@ -71,6 +71,14 @@ def file_clock(folder: Path) -> float:
         raise
 
 
+def path_version(path: Path) -> str:
+    """The `file_version` of the file at a path; empty where there is none that can be seen."""
+    try:
+        return file_version(path.stat())
+    except OSError:
+        return ""
+
+
 def file_version(stats: os.stat_result) -> str:
     """Text that changes when a file is written or replaced: its time, its size, its inode."""
     return f"{stats.st_mtime_ns}-{stats.st_size}-{stats.st_ino}"

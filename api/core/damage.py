@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transforms.errors import IntegrityError
-from transforms.files import file_version
+from transforms.files import path_version
 from transforms.objects import ObjectInfo, StoredFile
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.files.lost_files import (
@@ -80,7 +80,7 @@ class LostFiles:
         paths = []
         for file in catalog.snapshot.readable():
             path = catalog.files.path(file)
-            version = _version(path)
+            version = path_version(path)
             first = self._first.setdefault(path, "" if file in manifests else version)
             if version not in ("", first):
                 paths.append(path)
@@ -130,11 +130,4 @@ class LostFiles:
 
 
 def _versions(paths: Collection[Path]) -> set[tuple[Path, str]]:
-    return {(path, _version(path)) for path in paths}
-
-
-def _version(path: Path) -> str:
-    try:
-        return file_version(path.stat())
-    except OSError:  # whoever reads it says what is wrong with it
-        return ""
+    return {(path, path_version(path)) for path in paths}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from api.core.relations import REMEDY
 from transforms.errors import IntegrityError
-from transforms.files import file_version
+from transforms.files import path_version
 from transforms.lookups.index_file import IndexConnections, IndexFile
 from transforms.objects import StoredFile
 from transforms.warehouse.files.catalog import Catalog
@@ -46,7 +46,7 @@ class Indexes:
             if file not in self._indexes:
                 path = catalog.files.path(file)
                 self._indexes[file] = IndexFile(path, self._connections)
-                self._first[path] = _version(path)
+                self._first[path] = path_version(path)
         for file, problem in lost.items():
             self._lose(file, problem)
         return {key: self._indexes[file] for key, file in files.items()}
@@ -64,12 +64,12 @@ class Indexes:
                 self._hashed.pop(index.path, None)
                 self._lose(file, absent[file])
                 continue
-            version = _version(index.path)
+            version = path_version(index.path)
             is_first = index.is_sound and version == self._first[index.path]
             if is_first or version == self._hashed.get(index.path):
                 continue
             lost = unreadable_files(self._store, catalog.files, [file], recheck=True)
-            self._hashed[index.path] = _version(index.path)
+            self._hashed[index.path] = path_version(index.path)
             index.close()
             if file in lost:
                 self._lose(file, lost[file])
@@ -96,10 +96,3 @@ class Indexes:
     def close(self) -> None:
         """Let go of all."""
         self._connections.keep()
-
-
-def _version(path: Path) -> str:
-    try:
-        return file_version(path.stat())
-    except OSError:  # it is not there
-        return "absent"

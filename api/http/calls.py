@@ -22,7 +22,6 @@ from api.http.answers import (
     encoded,
     failure,
     given_fields,
-    method_not_allowed,
     room_of,
 )
 from api.http.parameters import parse_query, read_request, time_limit
@@ -52,28 +51,17 @@ class CallEndpoint(Generic[_Request]):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         scope["operation"] = self._operation.name
-        try:
-            answer = await self._answer(scope, receive)
-        except CancelledError:
-            return
+        pairs = await read_query(scope, receive)
+        request = read_request(self._operation, pairs, scope["path_params"])
+        seconds = time_limit(scope, self._runner.seconds)
+        accepted = given_fields(scope).get("accept")
+        pretty = accepted == _PRETTY or any(name == "pretty" for name, _ in pairs)
+        answer = await self._run(request, seconds, receive, room_of(scope), pretty=pretty)
         await answer(scope, receive, send)
 
     def refusal(self, error: ApiError) -> Answer:
         """The answer to a request that may not ask now."""
         return failure(error, _block_headers(self._runner.newest))
-
-    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
-        try:
-            pairs = await read_query(scope, receive)
-            request = read_request(self._operation, pairs, scope["path_params"])
-            seconds = time_limit(scope, self._runner.seconds)
-        except MalformedParameterError as error:
-            return failure(error)
-        except UnknownMethodError:
-            return method_not_allowed()
-        accepted = given_fields(scope).get("accept")
-        pretty = accepted == _PRETTY or any(name == "pretty" for name, _ in pairs)
-        return await self._run(request, seconds, receive, room_of(scope), pretty=pretty)
 
     async def _run(
         self, request: _Request, seconds: float, receive: Receive, room: Room, *, pretty: bool
@@ -84,8 +72,7 @@ class CallEndpoint(Generic[_Request]):
             return Answer(200, body, headers=_block_headers(self._runner.newest))
 
         def query(reading: Reading, _: Cancellation) -> tuple[bytes, Headers]:
-            body = operation.answer(reading, request, record_json)
-            more = operation.headers(reading, request)
+            body, more = operation.answer(reading, request, record_json)
             return _indented(body) if pretty else body, more
 
         try:

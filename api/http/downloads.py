@@ -20,18 +20,15 @@ from collections import OrderedDict
 
 from starlette.types import Receive, Scope, Send
 
-from api.core.api_errors import ApiError, CancelledError, MalformedParameterError
+from api.core.api_errors import CancelledError
 from api.core.clients import Slots
 from api.core.workers import Blocks, QueryRunner, Read, Workers
 from api.http.answers import (
     client_key,
     departure,
-    envelope,
-    failure,
     given_fields,
-    method_not_allowed,
 )
-from api.http.calls import UnknownMethodError, read_query
+from api.http.calls import read_query
 from api.http.file_answers import FileContent, FileSender
 from api.http.parameters import QueryPairs, parse_query, read_request, time_limit
 from api.operations import EXPORT
@@ -70,14 +67,6 @@ class Download:
         except IntegrityError:
             self._runner.metrics.damaged.inc()
             raise
-        except UnknownMethodError:
-            await method_not_allowed()(scope, receive, send)
-        except MalformedParameterError as error:
-            await failure(error)(scope, receive, send)
-        except CancelledError:
-            return
-        except ApiError as error:
-            await envelope(error)(scope, receive, send)
 
     def _content(self, layout: Layout) -> FileContent:
         disposition = (b"content-disposition", f"attachment;filename={layout.name}".encode())

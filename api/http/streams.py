@@ -15,10 +15,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from api.core.api_errors import (
     ApiError,
-    CancelledError,
     Code,
     DeadlineError,
-    MalformedParameterError,
 )
 from api.core.clients import Slots
 from api.core.descriptors import message
@@ -26,12 +24,9 @@ from api.http.answers import (
     JSON,
     client_key,
     departure,
-    envelope,
-    failure,
-    method_not_allowed,
     room_of,
 )
-from api.http.calls import UnknownMethodError, read_query
+from api.http.calls import read_query
 from api.http.parameters import parse_query, read_request, time_limit
 from api.operations import STREAM
 from api.queries.liquidity import ProvisionFilter
@@ -68,27 +63,18 @@ class ProvisionStream:
             await self._over_http(scope, receive, send)
 
     async def _over_http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            request = read_request(STREAM, await read_query(scope, receive))
-            criteria = ProvisionFilter.of(request)
-            seconds = time_limit(scope, inf)
-            self._feed.check_rows()
-            with self._slots.taken(client_key(scope)):
-                room_of(scope).take(_ROOM_BYTES)
-                await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS]})
-                # Sent at once: a reader should know that it is connected before anything happens.
-                await send({"type": "http.response.body", "body": b"", "more_body": True})
-                lines = self._lines(criteria, seconds, snapshot=request.snapshot)
-                if await self._pump(lines, _body, receive, send):
-                    await send({"type": "http.response.body"})
-        except UnknownMethodError:
-            await method_not_allowed()(scope, receive, send)
-        except MalformedParameterError as error:
-            await failure(error)(scope, receive, send)
-        except CancelledError:
-            return
-        except ApiError as error:
-            await envelope(error)(scope, receive, send)
+        request = read_request(STREAM, await read_query(scope, receive))
+        criteria = ProvisionFilter.of(request)
+        seconds = time_limit(scope, inf)
+        self._feed.check_rows()
+        with self._slots.taken(client_key(scope)):
+            room_of(scope).take(_ROOM_BYTES)
+            await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS]})
+            # Sent at once: a reader should know that it is connected before anything happens.
+            await send({"type": "http.response.body", "body": b"", "more_body": True})
+            lines = self._lines(criteria, seconds, snapshot=request.snapshot)
+            if await self._pump(lines, _body, receive, send):
+                await send({"type": "http.response.body"})
 
     async def _over_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         protocol = "Bearer" if scope["subprotocols"][:1] == ["Bearer"] else None

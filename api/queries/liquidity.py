@@ -8,17 +8,16 @@ from operator import itemgetter
 
 from api.core.api_errors import FailedError, InvalidArgumentError, Reason
 from api.core.open_snapshots import OpenSnapshot, Reading
-from api.core.relations import HeldTable, answered_around
+from api.core.relations import HeldTable
 from api.queries.cursors import ID, TIME, CursorFormat, IdError, parse_id, show_id
 from api.queries.pagination import Listing, Page, QueryListing, Record, Relation, cut, page
 from api.queries.records import liquidity_provision
 from api.queries.requests import ListLiquidityProvisions, ObserveLiquidityProvisions
-from api.queries.span_listing import ListingSource, SpanListing, spans_of
+from api.queries.span_listing import ListingSource, SpanListing, known_spans
 from transforms.lookups.lookup_tables import (
     LISTED_PROVISIONS,
     PROVISIONS_BY_MARKET,
     PROVISIONS_BY_PARTY,
-    times_of,
 )
 from transforms.lookups.row_columns import PROVISION
 from transforms.warehouse.manifests.segment_lists import SegmentList
@@ -143,11 +142,11 @@ def _live(reading: Reading, filters: Mapping[str, str]) -> Listing | None:
 
 def _of_history(reading: Reading, filters: Mapping[str, str]) -> Listing:
     """The rows of all volumes; by party if that is given, as it has fewer than a market."""
-    spans = reading.snapshot.once(
-        "provisions by time",
-        lambda snapshot: answered_around(
-            lambda: spans_of((table, _times(reading, table)) for table in snapshot.history(_TABLE))
-        ),
+    times = "epoch_us(min(vega_time)), epoch_us(max(vega_time))"
+    spans = known_spans(
+        reading,
+        reading.snapshot.history(_TABLE),
+        lambda table: f"select {times} from {table.source} where {LISTED_PROVISIONS}",  # noqa: S608
     )
     first = "party_id" if "party_id" in filters else "market_id"
     others = [(_PLACES[name], value) for name, value in filters.items() if name != first]
@@ -160,16 +159,6 @@ def _of_history(reading: Reading, filters: Mapping[str, str]) -> Listing:
         predicate=lambda row: all(row[place] == value for place, value in others),
     )
     return SpanListing(reading, spans, source)
-
-
-def _times(reading: Reading, table: HeldTable) -> tuple[int, int] | None:
-    if table.lookups is not None:
-        return times_of(table.lookups, _TABLE)
-    rows = f"from {table.source} where {LISTED_PROVISIONS}"
-    ((first, last),) = reading.rows(
-        f"select epoch_us(min(vega_time)), epoch_us(max(vega_time)) {rows}"
-    )
-    return None if first is None else (first, last)
 
 
 def _table_listing(reading: Reading, table: HeldTable, filters: Mapping[str, str]) -> Listing:

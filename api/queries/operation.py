@@ -115,14 +115,15 @@ class Operation(Generic[_Request]):
         """The answer that is always the same, as a shell writes it; None where there is none."""
         return write(self.answered, self.query) if isinstance(self.query, tuple) else None
 
-    def answer(self, reading: Reading, request: _Request, write: Write) -> bytes:
-        """The answer to a request, as a shell writes it."""
+    def answer(self, reading: Reading, request: _Request, write: Write) -> tuple[bytes, Headers]:
+        """The answer to a request, as a shell writes it, and its headers."""
+        headers = self.headers(reading, request)
         if self.is_kept and request == self.request():
             # What most ask for are megabytes of segments.
-            return reading.snapshot.once(
-                (self.method, write), lambda _: self._written(reading, request, write)
-            )
-        return self._written(reading, request, write)
+            kept = (self.method, write)
+            body = reading.snapshot.once(kept, lambda _: self._written(reading, request, write))
+            return body, headers
+        return self._written(reading, request, write), headers
 
     def _written(self, reading: Reading, request: _Request, write: Write) -> bytes:
         assert callable(self.query)

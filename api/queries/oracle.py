@@ -14,7 +14,7 @@ from operator import itemgetter
 
 from api.core.api_errors import InvalidArgumentError, Reason
 from api.core.open_snapshots import OpenSnapshot, Reading
-from api.core.relations import HeldTable, answered_around, union
+from api.core.relations import HeldTable, union
 from api.queries.cursors import (
     NUMBER,
     TIME,
@@ -30,9 +30,9 @@ from api.queries.latest_rows import LatestSource, latest, written_again
 from api.queries.pagination import Listing, Page, QueryListing, Relation, Row, cut, page
 from api.queries.records import elements, oracle_data
 from api.queries.requests import ListOracleData
-from api.queries.span_listing import ListingSource, SpanListing, TimeSpan, spans_of
+from api.queries.span_listing import ListingSource, SpanListing, TimeSpan, known_spans
 from transforms.lookups import oracle_rows
-from transforms.lookups.lookup_tables import ORACLE_BY_SPEC, ORACLE_BY_TIME, times_of
+from transforms.lookups.lookup_tables import ORACLE_BY_SPEC, ORACLE_BY_TIME
 from transforms.lookups.oracle_rows import MISSING
 from transforms.tables.registry import known_table
 
@@ -110,23 +110,14 @@ def _spans(reading: Reading) -> Sequence[TimeSpan] | None:
     """
 
     def find(snapshot: OpenSnapshot) -> Sequence[TimeSpan] | None:
-        spans = spans_of((table, _times(reading, table)) for table in _tables(snapshot))
+        spans = known_spans(
+            reading,
+            _tables(snapshot),
+            lambda table: oracle_rows.extent_sql(_rows_sql(snapshot, table)),
+        )
         return None if any(len(span.tables) > 1 for span in spans) else spans
 
-    return reading.snapshot.once(
-        "oracle data by time", lambda snapshot: answered_around(lambda: find(snapshot))
-    )
-
-
-def _times(reading: Reading, table: HeldTable) -> tuple[int, int] | None:
-    """The first and the last time of a table's rows; all times where some have none."""
-    if table.lookups is not None:
-        return times_of(table.lookups, _DATA)
-    rows = _rows_sql(reading.snapshot, table)
-    ((first, last, irregular),) = reading.rows(oracle_rows.extent_sql(rows))
-    if irregular:
-        return -(2**63), 2**63 - 1
-    return None if first is None else (first, last)
+    return reading.snapshot.once("oracle data by time", find)
 
 
 def _table_listing(reading: Reading, tables: Sequence[HeldTable], spec: str) -> QueryListing:

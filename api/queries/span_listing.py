@@ -16,6 +16,7 @@ from api.queries.cursors import Values
 from api.queries.pagination import Listing, Row
 from transforms.lookups.index_file import IndexFile
 from transforms.lookups.key_pages import Key, PageTable
+from transforms.lookups.lookup_tables import times_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,30 @@ def spans_of(tables: Iterable[tuple[HeldTable, tuple[int, int] | None]]) -> list
         else:
             spans.append(TimeSpan(first, last, (table,)))
     return spans
+
+
+def known_spans(
+    reading: Reading, tables: Sequence[HeldTable], extent: Callable[[HeldTable], str]
+) -> Sequence[TimeSpan]:
+    """The spans of the same table of volumes, found once for each snapshot.
+
+    `extent` is SQL for the first and the last time of a table's rows, in microseconds, and perhaps
+    how many rows have no place in time, as may all of them then.
+    """
+
+    def times(table: HeldTable) -> tuple[int, int] | None:
+        if table.lookups is not None:
+            return times_of(table.lookups, table.table)
+        ((first, last, *misplaced),) = reading.rows(extent(table))
+        if any(misplaced):
+            return -(2**63), 2**63 - 1
+        return None if first is None else (first, last)
+
+    def find() -> Sequence[TimeSpan]:
+        return spans_of((table, times(table)) for table in tables)
+
+    name = ("spans", *(table.table for table in tables[:1]))
+    return reading.snapshot.once(name, lambda _: answered_around(find))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +171,11 @@ class SpanListing:
         # A place has the prefix's values again where the order ends with them; a key has them once.
         length = len(source.key(rows[0])) if rows else 0
         low, high = ((*source.prefix, *place)[:length] for place in (low, high))
-        begin = bisect_left(rows, low, key=lambda row: source.key(row)[: len(low)])
-        end = bisect_right(rows, high, key=lambda row: source.key(row)[: len(high)])
+        begin, end = 0, len(rows)
+        if low:
+            begin = bisect_left(rows, low, key=lambda row: source.key(row)[: len(low)])
+        if high:
+            end = bisect_right(rows, high, key=lambda row: source.key(row)[: len(high)])
         matches: list[Row] = [*map(tuple, rows[begin:end])]
         if source.predicate is not None:
             matches = [row for row in matches if source.predicate(row)]

@@ -18,14 +18,13 @@ from api.queries.latest_rows import LatestSource, latest, written_again
 from api.queries.pagination import Listing, Page, QueryListing, Record, Relation, Row, cut, page
 from api.queries.records import withdrawal
 from api.queries.requests import GetWithdrawal, ListWithdrawals
-from api.queries.span_listing import ListingSource, SpanListing, TimeSpan, spans_of
+from api.queries.span_listing import ListingSource, SpanListing, TimeSpan, known_spans
 from transforms.lookups.lookup_tables import (
     BY_ID,
     BY_PARTY,
     BY_TIME,
     identities_sql,
     latest_sql,
-    times_of,
 )
 from transforms.lookups.row_columns import WITHDRAWAL
 from transforms.sessions import Time, Value
@@ -141,22 +140,11 @@ def prepare(reading: Reading, before: OpenSnapshot | None) -> None:
 
 
 def _spans(reading: Reading) -> Sequence[TimeSpan]:
-    return reading.snapshot.once(
-        "withdrawals by time",
-        lambda snapshot: answered_around(
-            lambda: spans_of(
-                (table, _times(reading, table)) for table in snapshot.history("withdrawals")
-            )
-        ),
+    return known_spans(
+        reading,
+        reading.snapshot.history("withdrawals"),
+        lambda table: f"select min(written), max(written) from ({identities_sql(table.source)})",  # noqa: S608
     )
-
-
-def _times(reading: Reading, table: HeldTable) -> tuple[int, int] | None:
-    if table.lookups is not None:
-        return times_of(table.lookups, "withdrawals")
-    rows = identities_sql(table.source)
-    ((first, last),) = reading.rows(f"select min(written), max(written) from ({rows})")  # noqa: S608
-    return None if first is None else (first, last)
 
 
 def _table_listing(reading: Reading, table: HeldTable, party: str, period: Period) -> Listing:

@@ -14,9 +14,8 @@ from typing import Any
 
 from api.core.api_errors import ApiError, Code
 from api.core.descriptors import message_class
-from api.core.open_snapshots import Reading
 from api.core.telemetry import log
-from api.core.workers import Blocks, Cancellation, Headers, block_headers
+from api.core.workers import Blocks, block_headers
 from api.operations import EXPORT, STREAM
 from api.queries.liquidity import ProvisionFilter
 from api.queries.operation import Operation
@@ -65,12 +64,11 @@ class Calls:
     async def _ask(self, operation: Operation[Any], request: object, call: Call) -> bytes:
         runner = self._service.calls
 
-        def query(reading: Reading, _: Cancellation) -> tuple[bytes, Headers]:
-            body = operation.answer(reading, request, write_record)
-            return body, operation.headers(reading, request)
-
         try:
-            (body, more), newest = await runner.run(query, call.seconds(runner.seconds))
+            (body, more), newest = await runner.run(
+                lambda reading, _: operation.answer(reading, request, write_record),
+                call.seconds(runner.seconds),
+            )
         except ApiError:
             call.add_headers(block_headers(runner.newest))
             raise
