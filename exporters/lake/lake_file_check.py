@@ -6,7 +6,7 @@ The check of the lake and what corrects it ask the same, so that what one finds 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from exporters.archive.lake_place import MANIFESTS
@@ -14,13 +14,20 @@ from exporters.lake.lake_files import Lake
 from exporters.lake.manifest_file import manifest_statistics, segment_blocks
 from exporters.lake.tables import HeldFile, Version
 from transforms.block_range import contiguous_runs
-from transforms.duck import Connection
+from transforms.duck import Connection, quote_files
 from transforms.errors import IntegrityError
-from transforms.lake.parquet_files import LakeFile, opened_file
-from transforms.lake.statistics import Statistics, fitted
+from transforms.lake.parquet_files import lake_reader, readable_file
+from transforms.lake.statistics import Statistics, fitted, read_statistics
 from transforms.scratch import scratch_folder
 from transforms.stores.store import content_sha256
 from transforms.tables.file_columns import FileColumn
+from transforms.warehouse.checks.content_check import (
+    csvs_problem,
+    file_types,
+    rows_problem,
+    types_problem,
+)
+from transforms.warehouse.manifests.data_files import file_sql
 from transforms.warehouse.manifests.manifest import manifest_receipts
 from transforms.warehouse.manifests.receipts import Receipt, receipts_digest
 
@@ -52,8 +59,8 @@ def is_sound(
             fetched(version.lake, version.table, file, copy)
         except IntegrityError:
             return False
-        problems = file_problems(version, file, copy, folder, receipts, version.lake.memory_mb)
-        return not any(problems)
+        with lake_reader(folder, version.lake.memory_mb, file.size) as con:
+            return not any(file_problems(version, file, copy, folder, receipts, con))
 
 
 def file_problems(
@@ -62,12 +69,12 @@ def file_problems(
     copy: Path,
     scratch: Path,
     receipts: Sequence[Receipt] | None,
-    opened: Connection | int,
+    con: Connection,
 ) -> Iterator[str]:
     """What is wrong with a file, in words; the first ones may hide others.
 
     `copy` is the file, which hashes to what its name says. `receipts` are those of its segments,
-    ascending, which are rendered; None where nothing is to be. For `opened` see `opened_file`.
+    ascending, which are rendered; None where nothing is to be. `con` reads it.
     """
     if (size := copy.stat().st_size) != file.size:
         yield f"it has {size} bytes, its table's log says {file.size}"
@@ -75,28 +82,26 @@ def file_problems(
         if version.table == MANIFESTS:
             yield from _manifest_problems(version, file, copy, receipts)
             return
-        with opened_file(copy, scratch, receipts or (), opened) as lake_file:
-            columns = _columns(version, lake_file)
-            lake_file.check_types(columns)
-            yield from _log_problems(version, file, lake_file.statistics(columns))
-            if receipts is None:
+        with readable_file(copy, scratch):
+            columns = _columns(version, file_types(con, copy))
+            if problem := types_problem(con, copy, columns):
+                yield problem
                 return
-            lake_file.check_rows()
-            for receipt, digest in lake_file.digests():
-                if digest != receipt.sha256:
-                    yield (
-                        f"segment {receipt.blocks} renders to SHA-256 {digest}, its receipt says "
-                        f"{receipt.sha256}"
-                    )
+            statistics = read_statistics(con, file_sql(quote_files([copy])), columns)
+            yield from _log_problems(version, file, statistics)
+            if receipts is not None:
+                problem = rows_problem(con, copy, receipts)
+                if problem := problem or csvs_problem(con, copy, receipts, scratch):
+                    yield problem
     except IntegrityError as error:
         yield str(error)
 
 
-def _columns(version: Version, file: LakeFile) -> list[FileColumn]:
-    """Those of the table's columns that a file has, besides our own."""
+def _columns(version: Version, names: Iterable[str]) -> list[FileColumn]:
+    """Those of the table's columns that a file with these has, besides our own."""
     types, described = version.content.columns, version.content.statistics_of
-    names = [name for name in file.names() if name in types and not name.startswith("_")]
-    return [FileColumn(name, types[name], name in described) for name in names]
+    own = [name for name in names if name in types and not name.startswith("_")]
+    return [FileColumn(name, types[name], name in described) for name in own]
 
 
 def _log_problems(version: Version, file: HeldFile, statistics: Statistics) -> Iterator[str]:

@@ -15,11 +15,12 @@ from pathlib import Path
 
 from transforms.duck import Connection
 from transforms.errors import IntegrityError
-from transforms.lake.parquet_files import LakeFile, lake_reader, opened_file, part_sql
+from transforms.lake.parquet_files import lake_reader, part_sql, readable_file
 from transforms.objects import ObjectInfo, StoredFile
 from transforms.scratch import scratch_folder
 from transforms.tables.file_columns import OWN_COLUMNS, file_columns
 from transforms.tables.registry import HISTORY_TABLES, TableSchema
+from transforms.warehouse.checks.content_check import file_types, rows_problem, types_problem
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.raw_cells import row_counts
 from transforms.warehouse.load.rendering import rendering_problem, table_digests
@@ -110,11 +111,12 @@ class _TableIntake:
         """The data file of the run, None without rows, and the receipts with counts of texts."""
         if not files:
             return None, self._proven([])
-        with opened_file(files[0], self.scratch, self.receipts, self.con) as file:
-            path = files[0] if len(files) == 1 and self._is_whole(file) else self._written(files)
+        with readable_file(files[0], self.scratch):
+            is_whole = len(files) == 1 and self._is_whole(files[0])
+            path = files[0] if is_whole else self._written(files)
             return path, self._proven([path])
 
-    def _is_whole(self, file: LakeFile) -> bool:
+    def _is_whole(self, path: Path) -> bool:
         """Whether a published file has the rows and the columns of the run, and no others.
 
         Raises `IntegrityError` where a column is of another type.
@@ -122,11 +124,11 @@ class _TableIntake:
         shape = shapes_of(self.receipts)[self.table]
         columns = file_columns(self.table, shape.column_list())
         names = {column.name for column in (*columns, *OWN_COLUMNS)}
-        rows = sum(receipt.rows for receipt in self.receipts)
-        if {*file.names()} != names or file.count() != rows:
+        if file_types(self.con, path).keys() != names:
             return False
-        file.check_types(columns)
-        return True
+        if problem := types_problem(self.con, path, columns):
+            raise IntegrityError(f"{path.name}: {problem}")
+        return not rows_problem(self.con, path, self.receipts)
 
     def _written(self, files: Sequence[Path]) -> Path:
         """A new file of the run's rows in published files."""

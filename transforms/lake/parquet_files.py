@@ -9,17 +9,14 @@ columns.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-
-import duckdb
 
 from transforms.duck import (
     Connection,
     naming_large,
-    plain_errors,
     quote_files,
     quote_name,
     working_connection,
@@ -30,14 +27,19 @@ from transforms.memory import rendering_text
 from transforms.tables.dialect import select_list
 from transforms.tables.file_columns import (
     OWN_COLUMNS,
-    OWN_TYPES,
     FileColumn,
     duck_type,
     file_columns,
 )
-from transforms.tables.registry import Column, TableSchema, fold_case
-from transforms.warehouse.load.rendering import table_digests
-from transforms.warehouse.manifests.data_files import rows_sql, write_sql
+from transforms.tables.registry import Column, fold_case
+from transforms.warehouse.checks.content_check import (
+    csvs_problem,
+    file_types,
+    rows_problem,
+    types_problem,
+)
+from transforms.warehouse.load.rendering import readable
+from transforms.warehouse.manifests.data_files import file_sql, write_sql
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.manifests.shapes import Shape
 
@@ -71,16 +73,14 @@ def write_file(
     with naming_large(f"table {table} as Parquet", scratch):
         row_bytes = receipt.bytes // max(receipt.rows, 1)
         con.execute(write_sql(rows(columns), path, row_bytes, is_unique=False))
-    with opened_file(path, scratch, [receipt], proof) as file:
-        for _, digest in file.digests():
-            if digest != receipt.sha256:
-                raise IntegrityError(
-                    f"table {table} of segment {receipt.blocks}, written as Parquet, renders to "
-                    f"SHA-256 {digest}, its receipt says {receipt.sha256}: nothing of it goes into "
-                    "the lake; report it, with the segment"
-                )
-        file.check_rows()
-        return _described(file, table, columns)
+    with readable_file(path, scratch):
+        problem = rows_problem(proof, path, [receipt])
+        if problem := problem or csvs_problem(proof, path, [receipt], scratch):
+            raise IntegrityError(
+                f"table {table}, written as Parquet: {problem}: nothing of it goes into the lake; "
+                "report it, with the segment"
+            )
+        return _described(proof, path, table, columns)
 
 
 def link(data: Path, path: Path) -> None:
@@ -101,15 +101,32 @@ def linked_file(
     """
     path = scratch / f"{table}.parquet"
     link(data, path)
-    with opened_file(path, scratch, (), con) as file:
-        return _described(file, table, shape.column_list())
+    with readable_file(path, scratch):
+        return _described(con, path, table, shape.column_list())
 
 
-def _described(file: LakeFile, table: str, columns: Sequence[Column]) -> WrittenFile:
+def _described(con: Connection, path: Path, table: str, columns: Sequence[Column]) -> WrittenFile:
     """A file with the columns of these of CSVs. Raises `IntegrityError` where it has others."""
     table_columns = file_columns(table, columns)
-    file.check_types(table_columns)
-    return WrittenFile(file.path, table_columns, file.statistics(table_columns))
+    newest = {fold_case(c.name): (c.name, duck_type(c.type)) for c in table_columns}
+    for name, kind in sorted(file_types(con, path).items()):
+        other, other_kind = newest.get(fold_case(name), (name, kind))
+        if (name, kind) != (other, other_kind):
+            raise IntegrityError(
+                f"{path.name} of the lake: column {name} is {kind} there, and {other} is "
+                f"{other_kind} in its newest segment: where a column was changed, readers "
+                "would see other values, so nothing is added to this table; publish without "
+                "the lake (STRATA_LAKE=0)"
+            )
+    if problem := types_problem(con, path, table_columns):
+        raise IntegrityError(f"{path.name}: {problem}")
+    source = file_sql(quote_files([path]))
+    return WrittenFile(path, table_columns, read_statistics(con, source, table_columns))
+
+
+def readable_file(path: Path, scratch: Path) -> AbstractContextManager[None]:
+    """Say of a file of the lake that it cannot be read: an `IntegrityError`."""
+    return readable(f"{path.name} of the lake", scratch, "strata lake verify says what mends it")
 
 
 def part_sql(
@@ -137,84 +154,3 @@ def lake_reader(
     much again, what was loaded can be published.
     """
     return working_connection(scratch, size=size, memory_limit=rendering_text(memory_mb))
-
-
-@contextmanager
-def opened_file(
-    path: Path, scratch: Path, receipts: Sequence[Receipt], opened: Connection | int
-) -> Iterator[LakeFile]:
-    """Open a file of the lake, of whose segments these are the receipts.
-
-    `opened` is what reads it, for who reads many: to open DuckDB takes longer than to read a small
-    file; or the MB of memory of a `lake_reader` that is opened now. That it cannot be read is an
-    `IntegrityError`.
-    """
-    with lake_reader(scratch, opened) if isinstance(opened, int) else nullcontext(opened) as con:
-        try:
-            with plain_errors(scratch):
-                yield LakeFile(con, path, scratch, receipts)
-        except (duckdb.IOException, duckdb.InvalidInputException, duckdb.BinderException) as error:
-            reason = str(error).splitlines()[0]
-            raise IntegrityError(f"{path.name} of the lake cannot be read: {reason}") from error
-
-
-class LakeFile:
-    """A file of the lake, read by itself."""
-
-    def __init__(
-        self, con: Connection, path: Path, scratch: Path, receipts: Sequence[Receipt]
-    ) -> None:
-        self._con = con
-        self.path = path
-        self._source = f"read_parquet({quote_files([path])}, hive_partitioning = false)"
-        self._scratch = scratch
-        self._receipts = sorted(receipts, key=lambda receipt: receipt.blocks)
-
-    def digests(self) -> Iterator[tuple[Receipt, str]]:
-        """Render the CSV of each segment that has a receipt; yields it with the SHA-256.
-
-        Raises `IntegrityError` where a segment has more rows than its receipt says.
-        """
-        if self._receipts:
-            yield from table_digests(self._con, self._rows, self._receipts, self._scratch)
-
-    def _rows(self, schema: TableSchema) -> str:
-        return rows_sql(schema.table, schema.columns, [self.path])
-
-    def check_rows(self) -> None:
-        """Raise `IntegrityError` where there are rows that no receipt is about."""
-        rows, there = sum(receipt.rows for receipt in self._receipts), self.count()
-        if there != rows:
-            raise IntegrityError(f"{self.path.name} has {there} rows, its segments have {rows}")
-
-    def count(self) -> int:
-        """How many rows it has."""
-        ((rows,),) = self._con.execute(f"select count(*) from {self._source}").fetchall()  # noqa: S608
-        return int(rows)
-
-    def check_types(self, columns: Sequence[FileColumn]) -> None:
-        """Raise `IntegrityError` where a column is absent, or of another type than the table's."""
-        relation = self._con.sql(f"select * from {self._source}")  # noqa: S608 - quoted
-        old_types = dict(zip(relation.columns, map(str, relation.types), strict=True))
-        new_types = {column.name: duck_type(column.type) for column in columns} | OWN_TYPES
-        newest = {fold_case(name): (name, kind) for name, kind in new_types.items()}
-        for name, kind in sorted(old_types.items()):
-            other, other_kind = newest.get(fold_case(name), (name, kind))
-            if (name, kind) != (other, other_kind):
-                raise IntegrityError(
-                    f"{self.path.name} of the lake: column {name} is {kind} there, and {other} is "
-                    f"{other_kind} in its newest segment: where a column was changed, readers "
-                    "would see other values, so nothing is added to this table; publish without "
-                    "the lake (STRATA_LAKE=0)"
-                )
-        if old_types != new_types:
-            others = sorted(set(old_types.items()) ^ set(new_types.items()))
-            raise IntegrityError(f"{self.path.name} has other columns than its table: {others}")
-
-    def names(self) -> list[str]:
-        """The columns that it has, our own among them."""
-        return list(self._con.sql(f"select * from {self._source}").columns)  # noqa: S608 - quoted
-
-    def statistics(self, columns: Sequence[FileColumn]) -> Statistics:
-        """What the log says of the file."""
-        return read_statistics(self._con, self._source, columns)

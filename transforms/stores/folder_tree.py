@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from transforms.errors import ConfigError
 from transforms.files import file_clock, file_version, sync_file
 from transforms.objects import ObjectInfo
 from transforms.stores.store import SCRATCH
@@ -56,9 +57,15 @@ def outdate(staged: Path, target: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it, each name synced, so that it survives a power cut."""
+    """Make a folder and those above it, each name synced, so that it survives a power cut.
+
+    Raises `ConfigError` where a file stands in its place.
+    """
     if folder.is_dir():
         return
     make_folder(folder.parent)
-    folder.mkdir(exist_ok=True)
+    try:
+        folder.mkdir(exist_ok=True)
+    except FileExistsError as error:
+        raise ConfigError(f"{folder} is a file where a folder is needed: move it away") from error
     sync_file(folder.parent)

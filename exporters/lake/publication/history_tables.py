@@ -18,7 +18,7 @@ from tempfile import mkdtemp
 from exporters.archive.archive import won_race
 from exporters.archive.lake_place import MANIFESTS
 from exporters.lake.lake_file_check import fetched, is_sound
-from exporters.lake.lake_files import Lake, lake_tables
+from exporters.lake.lake_files import FileName, Lake, lake_tables
 from exporters.lake.manifest_file import COLUMNS, manifest_statistics
 from exporters.lake.publication.corrections import put_in_place
 from exporters.lake.reports import LakeReport, added_report, each_alone
@@ -28,6 +28,7 @@ from transforms.block_range import BlockRange
 from transforms.coverage import inside, union
 from transforms.errors import ConflictError
 from transforms.lake.parquet_rows import LoadedHistory
+from transforms.objects import StoredFile
 from transforms.scratch import scratch_folder
 from transforms.stores.store import asked_together
 from transforms.tables.file_columns import OWN_COLUMNS
@@ -54,7 +55,7 @@ class _Group:
 
         Where volumes are cut otherwise, as those of another warehouse, nothing does.
         """
-        targets = [volume.blocks for volume in self.volumes if _has_rows(volume, table)]
+        targets = [volume.blocks for volume in self.targets(table)]
         there = union(file.blocks for file in self.files)
         is_whole = len([*inside(targets, there)]) == len(targets)
         return bool(targets) and (not is_whole or len(self.files) > len(targets))
@@ -62,7 +63,11 @@ class _Group:
     def absent(self, table: str) -> list[Volume]:
         """The volumes with rows of a table of whose very blocks no file is."""
         there = {file.blocks for file in self.files}
-        return [v for v in self.volumes if _has_rows(v, table) and v.blocks not in there]
+        return [volume for volume in self.targets(table) if volume.blocks not in there]
+
+    def targets(self, table: str) -> list[Volume]:
+        """The volumes of which a table should have a file: those with rows of it."""
+        return [volume for volume in self.volumes if _stored(volume, table)]
 
     @property
     def outdated(self) -> list[HeldFile]:
@@ -137,19 +142,22 @@ class HistoryTables:
 
     def _follow(self, table: str) -> LakeReport:
         """Write, upload and name what a table lacks."""
-        lake_table = LakeTable(self.lake, table)
-        version = lake_table.expected()
+        version = LakeTable(self.lake, table).expected()
         files = version.files if version else ()
         due = [group for group in _groups(files, self.loaded.volumes) if self._is_due(table, group)]
+        return self._complete(table, version, due)
+
+    def _complete(self, table: str, version: Version | None, due: Sequence[_Group]) -> LakeReport:
+        """Write, upload and name what a version of a table lacks of groups."""
         if not due:
             return LakeReport()
         volumes = [volume for group in due for volume in group.absent(table)]
         old = [file for group in due for file in group.outdated]
-        going = [file.file for file in (*old, *_states(files))]
+        going = [file.file for file in (*old, *_states(version.ours if version else ()))]
         is_merge = union(file.blocks for file in old) == union(item.blocks for item in volumes)
         with scratch_folder(self.scratch) as folder:
             new = self._files(table, volumes, folder)
-            added = lake_table.put(version, new, going, changes_data=not is_merge)
+            added = LakeTable(self.lake, table).put(version, new, going, changes_data=not is_merge)
         if is_merge:
             return LakeReport(merged=len(old) - len(added))
         return added_report(table, added)
@@ -157,30 +165,30 @@ class HistoryTables:
     def _correct(
         self, table: str, blocks: Collection[BlockRange], correction: Correction
     ) -> LakeReport:
-        """Write what a table has otherwise than it is loaded."""
+        """Write what a table has otherwise than it is loaded; then follow merges."""
         version = LakeTable(self.lake, table).version()
         if version is None:
             return self._follow(table)
         new: list[NewFile] = []
         old: list[HeldFile] = []
+        due: list[_Group] = []
+        report = LakeReport()
         with scratch_folder(self.scratch) as folder:
             for group in _groups(version.ours, self.loaded.volumes):
                 is_due = group.reaches(blocks) if group.files else group.lacks(table)
                 if not (is_due and self._may_change(table, group)):
                     continue
-                volumes = [volume for volume in group.volumes if _has_rows(volume, table)]
-                targets = [*self._files(table, volumes, folder)]
-                if self._is_right(version, group, targets):
-                    for file in targets:
-                        file.path.unlink()
-                else:
-                    new += targets
+                if not self._is_right(version, group):
+                    new += self._files(table, group.targets(table), folder)
                     old += group.files
-            if not (new or old or version.foreign):
-                return LakeReport()
-            going = [file.file for file in (*old, *_states(version.ours if new else ()))]
-            put_in_place(version, new, going, correction)
-        return LakeReport(replaced=max(len(new), len(old)) + len(version.foreign))
+                elif group.lacks(table):
+                    due.append(group)
+            if new or old or version.foreign:
+                going = [file.file for file in (*old, *_states(version.ours if new else ()))]
+                put_in_place(version, new, going, correction)
+                count = max(len(new), len(old)) + len(version.foreign)
+                report = LakeReport(replaced=count)
+        return report.and_(self._complete(table, LakeTable(self.lake, table).expected(), due))
 
     def _may_change(self, table: str, group: _Group) -> bool:
         """Whether all that a group has is published, and, of manifests, in every table.
@@ -243,21 +251,27 @@ class HistoryTables:
                     receipts = [*manifest_receipts([copy])]
                 yield from (receipt for receipt in receipts if blocks.holds(receipt.blocks))
 
-    def _is_right(self, version: Version, group: _Group, targets: Sequence[NewFile]) -> bool:
-        """Whether files have just the rows of the volumes, once, and are described by the log.
+    def _is_right(self, version: Version, group: _Group) -> bool:
+        """Whether there are files, with just the rows of their blocks, as the log describes them.
 
         One that is not a volume's own file must render them.
         """
-        table, names = version.table, {file.name for file in targets}
-        there = [file.file.name for file in group.files]
-        if {*there} != names and (group.lacks(table) or group.is_twice):
-            return False
-        for file in group.files:
-            is_own = file.file.name in names
-            receipts = None if is_own else self._of(table, file.blocks)
-            if not is_sound(version, file, receipts, self.scratch):
-                return False
-        return True
+        table = version.table
+        stored = ((volume.blocks, _stored(volume, table)) for volume in group.volumes)
+        own = {str(FileName.of(blocks, file.sha256)) for blocks, file in stored if file}
+        return (
+            bool(group.files)
+            and not group.is_twice
+            and all(
+                is_sound(
+                    version,
+                    file,
+                    None if file.file.name in own else self._of(table, file.blocks),
+                    self.scratch,
+                )
+                for file in group.files
+            )
+        )
 
     def _of(self, table: str, blocks: BlockRange) -> list[Receipt]:
         receipts = self.loaded.receipts(blocks)
@@ -278,9 +292,9 @@ class HistoryTables:
                 self.advance(data.size)
 
 
-def _has_rows(volume: Volume, table: str) -> bool:
-    """Whether a table should have a file of a volume."""
-    return table == MANIFESTS or table in volume.data
+def _stored(volume: Volume, table: str) -> StoredFile | None:
+    """The file of a volume that a table should have; None where it has no rows of the table."""
+    return volume.file if table == MANIFESTS else volume.data.get(table)
 
 
 def _said(receipt: Receipt) -> tuple[object, ...]:

@@ -8,7 +8,7 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,17 +18,19 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.transaction import AddAction, RemoveAction
+from duckdb import DuckDBPyConnection
 
+from exporters.lake import lake_file_check
 from pipelines.site.site import Site
 from pipelines.site.site_check import verify_lake, verify_site
 from tests.pipelines.kit import load, make_segment, site_settings
 from tests.pipelines.place_kit import Place, advised, flip, mended, one, placed, remedied
 from tests.s3_kit import bucket_server
 from tests.segments_kit import KIT_CHAIN, table_rows
-from transforms.lake.parquet_files import LakeFile
 from transforms.verifying.counts import Kind
 from transforms.verifying.proofs import Proofs
 from transforms.verifying.verification import Verification
+from transforms.warehouse.checks.content_check import csvs_problem
 from transforms.warehouse.manifests.receipts import Receipt
 
 CHECK = ("lake", "verify")
@@ -557,14 +559,15 @@ def test_a_lake_in_a_bucket_is_read_and_corrected_likewise(
 def test_what_lies_in_warehouse_and_lake_is_rendered_once(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rendered: list[LakeFile] = []
+    rendered: list[Path] = []
 
-    def digests(file: LakeFile) -> Iterator[tuple[Receipt, str]]:
-        rendered.append(file)
-        return of_file(file)
+    def problem(
+        con: DuckDBPyConnection, path: Path, receipts: Sequence[Receipt], scratch: Path
+    ) -> str:
+        rendered.append(path)
+        return csvs_problem(con, path, receipts, scratch)
 
-    of_file = LakeFile.digests
-    monkeypatch.setattr(LakeFile, "digests", digests)
+    monkeypatch.setattr(lake_file_check, "csvs_problem", problem)
     check = Verification()
     assert list(verify_site(place.site, check)) == []
     assert check.counts[Kind.LAKE_CSVS].read == 3 * 3 + 1

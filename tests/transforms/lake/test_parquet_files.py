@@ -15,8 +15,9 @@ from tests.segments_kit import table_rows
 from tests.transforms.warehouse_kit import history_segment, load_folder
 from transforms.duck import working_connection
 from transforms.errors import IntegrityError
-from transforms.lake.parquet_files import opened_file, part_sql, write_file
+from transforms.lake.parquet_files import lake_reader, part_sql, readable_file, write_file
 from transforms.memory import MEMORY_MB
+from transforms.warehouse.checks.content_check import csvs_problem
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
@@ -107,10 +108,9 @@ def test_a_file_of_other_rows_than_its_receipt_is_found(
     first, second = _receipts(warehouse, "withdrawals")
     path = _file(warehouse, tmp_path, first)
 
-    with opened_file(path, tmp_path, [first], MEMORY_MB) as file:
-        assert [digest for _, digest in file.digests()] == [first.sha256]
-    with opened_file(path, tmp_path, [second], MEMORY_MB) as file:
-        assert [digest for _, digest in file.digests()] != [second.sha256]
+    with lake_reader(tmp_path, MEMORY_MB) as con:
+        assert csvs_problem(con, path, [first], tmp_path) == ""
+        assert f"segment {second.blocks} renders to" in csvs_problem(con, path, [second], tmp_path)
 
 
 def test_a_file_that_is_cut_short_cannot_be_read(warehouse: Warehouse, tmp_path: Path) -> None:
@@ -120,6 +120,7 @@ def test_a_file_that_is_cut_short_cannot_be_read(warehouse: Warehouse, tmp_path:
 
     with (
         pytest.raises(IntegrityError, match=r"withdrawals.parquet of the lake cannot be read"),
-        opened_file(path, tmp_path, [first], MEMORY_MB) as file,
+        lake_reader(tmp_path, MEMORY_MB) as con,
+        readable_file(path, tmp_path),
     ):
-        list(file.digests())
+        csvs_problem(con, path, [first], tmp_path)

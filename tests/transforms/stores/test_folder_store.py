@@ -234,3 +234,15 @@ def test_a_link_that_leads_to_itself_is_no_object(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     assert FolderStore(tmp_path).head("loop") is None
     assert FolderStore(tmp_path).head("loop/below") is None
+
+
+def test_a_file_in_the_place_of_a_folder_is_named_and_no_other_writers_work(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "chain").write_bytes(b"")
+    store = FolderStore(tmp_path)
+    says = f"{tmp_path / 'chain'} is a file where a folder is needed: move it away"
+    with pytest.raises(ConfigError, match=says):
+        put(store, "chain/lake/x", b"1")
+    with pytest.raises(ConfigError, match=says):
+        store.put_if_match("chain/lake/x", b"1", None, "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -15,7 +15,6 @@ from transforms.duck import (
     Connection,
     attached,
     naming_large,
-    quote_files,
     quote_name,
     working_connection,
 )
@@ -24,8 +23,8 @@ from transforms.lookups.index_file import open_index
 from transforms.lookups.lookup_tables import prove_lookups
 from transforms.objects import StoredFile
 from transforms.scratch import scratch_folder
-from transforms.tables.file_columns import OWN_TYPES, duck_type, file_columns
-from transforms.tables.registry import TableSchema, fold_case
+from transforms.tables.file_columns import file_columns
+from transforms.tables.registry import TableSchema
 from transforms.verifying.counts import Kind
 from transforms.verifying.findings import (
     REPAIR,
@@ -38,14 +37,14 @@ from transforms.verifying.findings import (
 )
 from transforms.verifying.proofs import Proof
 from transforms.verifying.verification import Verification
+from transforms.warehouse.checks.content_check import csvs_problem, rows_problem, types_problem
 from transforms.warehouse.checks.file_check import NOT_READ, file_findings
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.rendering import rendering_problem, table_digests
 from transforms.warehouse.load.volumes import volume_sources
-from transforms.warehouse.manifests.data_files import file_sql, rows_sql
 from transforms.warehouse.manifests.manifest_rows import read_receipts
 from transforms.warehouse.manifests.receipts import Receipt, receipts_digest
-from transforms.warehouse.manifests.shapes import Shape, Volume
+from transforms.warehouse.manifests.shapes import Volume
 
 # What rows that were damaged, and not found out by checksums, can make of parsing.
 _NONSENSE = (sqlite3.Error, StrataError, ValueError, TypeError, LookupError)
@@ -79,15 +78,13 @@ class VolumeCheck:
         if self._volume.kind == "state":
             files = [(self._volume.file, tables)]
         is_sound = True
-        with scratch_folder(self._backing.scratch) as scratch, ExitStack() as stack:
-            self._reader = _Reader(self._backing, scratch, stack)
-            for file, names in files:
-                for finding in self._file(file, names):
-                    is_sound = False
-                    yield finding
-                if not self._check.is_quick:
-                    self._check.report(Kind.TABLES)
-            yield from self._index(is_sound=is_sound)
+        for file, names in files:
+            for finding in self._file(file, names):
+                is_sound = False
+                yield finding
+            if not self._check.is_quick:
+                self._check.report(Kind.TABLES)
+        yield from self._index(is_sound=is_sound)
         is_earlier = bool(self._is_earlier) and all(self._is_earlier)
         if len(self._is_earlier) == sum(file is not None for file, _ in files):
             counts.read(Kind.VOLUMES, is_earlier=is_earlier)
@@ -115,7 +112,7 @@ class VolumeCheck:
             return
         is_readable = self._receipts is not None or self._volume.kind == "state"
         if not (is_quick or is_earlier or findings) and is_readable:
-            if problem := self._reader.problem(file, self._reading(file, receipts)):
+            if problem := self._problem(file, self._reading(file, receipts)):
                 findings = [self._finding(file, Problem.DAMAGED, problem)]
             else:
                 self._check.proven.keep(proof)
@@ -132,23 +129,21 @@ class VolumeCheck:
 
     def _reading(
         self, file: StoredFile, receipts: Sequence[Receipt]
-    ) -> Callable[[Connection], str]:
+    ) -> Callable[[Connection, Path], str]:
         """What reads a file, and says what is wrong with it, "" if nothing."""
-        path, scratch = self._backing.files.path(file), self._reader.scratch
+        path = self._backing.files.path(file)
 
-        def rows_of(schema: TableSchema) -> str:
-            return rows_sql(schema.table, schema.columns, [path])
-
-        def read_data(con: Connection) -> str:
+        def read_data(con: Connection, scratch: Path) -> str:
             table = receipts[0].table
+            columns = file_columns(table, self._volume.shapes[table].column_list())
             problem = (
-                _columns_problem(con, path, table, self._volume.shapes[table])
-                or _rows_problem(con, path, receipts)
-                or rendering_problem(table_digests(con, rows_of, self._in_scope(receipts), scratch))
+                types_problem(con, path, columns)
+                or rows_problem(con, path, receipts)
+                or csvs_problem(con, path, self._in_scope(receipts), scratch)
             )
             return f"{table}: {problem}" if problem else ""
 
-        def read_state(con: Connection) -> str:
+        def read_state(con: Connection, scratch: Path) -> str:
             with attached(con, path, "state", "(read_only)") as state:
                 own = read_receipts(con, _STATE_RECEIPTS.format(state), {})
                 problems = (
@@ -176,7 +171,7 @@ class VolumeCheck:
         if findings or not is_sound or self._check.is_quick:
             return
 
-        def read(con: Connection) -> str:
+        def read(con: Connection, _: Path) -> str:
             with (
                 files.hold(volume.table_files),
                 closing(open_index(files.path(file))) as index,
@@ -184,11 +179,35 @@ class VolumeCheck:
             ):
                 return prove_lookups(con, index, sources)
 
-        if problem := self._reader.problem(file, read):
+        if problem := self._problem(file, read):
             remedy = Remedy((*move_away(proof.place).commands, *REPAIR.commands))
             yield Finding(Problem.DAMAGED, proof.place, problem, remedy)
         else:
             self._check.proven.keep(proof)
+
+    def _problem(self, file: StoredFile, read: Callable[[Connection, Path], str]) -> str:
+        """What `read` says is wrong with a file, or why it cannot; errors of the machine pass."""
+        backing, size = self._backing, self._volume.size
+        path = backing.files.path(file)
+        try:
+            with (
+                scratch_folder(backing.scratch) as scratch,
+                backing.files.hold([file]),
+                # An error may make DuckDB refuse everything that follows: it ends the instance.
+                working_connection(scratch, size=size, memory_limit=backing.rendering_limit) as con,
+                naming_large(str(path), scratch),
+            ):
+                return read(con, scratch)
+        except OSError as error:
+            if not error.filename:
+                raise
+            return unreadable(error, str(path))
+        except BusyError:
+            raise
+        except duckdb.Error as error:
+            return f"it cannot be read ({str(error).splitlines()[0]})"
+        except _NONSENSE as error:
+            return f"it cannot be read ({' '.join(str(error).split())})"
 
     def _proof(self, file: StoredFile) -> Proof:
         """That a file, as it is now, is what the manifest says."""
@@ -202,53 +221,3 @@ class VolumeCheck:
         place = self._backing.store.describe(file.key)
         commands = (*move_away(place).commands, *REPAIR_AND_LOAD.commands)
         return Finding(problem, place, what, Remedy(commands, REPAIR_AND_LOAD.note))
-
-
-class _Reader:
-    """Reads files that may be damaged, by a DuckDB that is opened when it is first needed."""
-
-    def __init__(self, backing: Backing, scratch: Path, stack: ExitStack) -> None:
-        self._backing = backing
-        self.scratch = scratch
-        self._stack = stack
-        self._con: Connection | None = None
-
-    def problem(self, file: StoredFile, read: Callable[[Connection], str]) -> str:
-        """What `read` says is wrong with a file, or why it cannot; errors of the machine pass."""
-        path, limit = self._backing.files.path(file), self._backing.rendering_limit
-        try:
-            if self._con is None:
-                opening = working_connection(self.scratch, memory_limit=limit)
-                self._con = self._stack.enter_context(opening)
-            with self._backing.files.hold([file]), naming_large(str(path), self.scratch):
-                return read(self._con)
-        except OSError as error:
-            if not error.filename:
-                raise
-            return unreadable(error, str(path))
-        except BusyError:
-            raise
-        except duckdb.Error as error:
-            self._con = None  # an error may make DuckDB refuse everything that follows
-            self._stack.close()
-            return f"it cannot be read ({str(error).splitlines()[0]})"
-        except _NONSENSE as error:
-            return f"it cannot be read ({' '.join(str(error).split())})"
-
-
-def _columns_problem(con: Connection, path: Path, table: str, shape: Shape) -> str:
-    """How a file's columns are not those of its segments."""
-    relation = con.sql(f"select * from {file_sql(quote_files([path]))}")  # noqa: S608 - quoted
-    kinds = map(str, relation.types)
-    there = dict(zip(map(fold_case, relation.columns), kinds, strict=True))
-    columns = file_columns(table, shape.column_list())
-    expected = {fold_case(c.name): duck_type(c.type) for c in columns} | OWN_TYPES
-    others = sorted(set(there.items()) ^ set(expected.items()))
-    return f"it has other columns than its table: {others}" if others else ""
-
-
-def _rows_problem(con: Connection, path: Path, receipts: Sequence[Receipt]) -> str:
-    """How a file has other rows than its receipts say, by their number."""
-    rows = sum(receipt.rows for receipt in receipts)
-    ((there,),) = con.execute(f"select count(*) from {file_sql(quote_files([path]))}").fetchall()  # noqa: S608
-    return "" if there == rows else f"it has {there} rows, its segments have {rows}"

@@ -84,14 +84,14 @@ def check_null(null: str) -> None:
 
 
 @contextmanager
-def readable(what: str, scratch: Path) -> Iterator[None]:
+def readable(what: str, scratch: Path, remedy: str = REMEDY) -> Iterator[None]:
     """Say of a file that its bytes cannot be read: an `IntegrityError`."""
     try:
         with plain_errors(scratch):
             yield
     except duckdb.Error as error:
         reason = str(error).splitlines()[0]
-        raise IntegrityError(f"{what} cannot be read ({reason}): {REMEDY}") from error
+        raise IntegrityError(f"{what} cannot be read ({reason}): {remedy}") from error
 
 
 def table_digests(

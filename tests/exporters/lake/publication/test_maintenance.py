@@ -258,6 +258,16 @@ def test_a_correction_replaces_the_file_and_is_in_the_revisions(
     assert replace_in_lake(other.site, ALL, ["orders"], WHY).replaced == 0
 
 
+def test_a_merge_that_is_due_is_no_correction(lake: LakeSite) -> None:
+    lake.site.warehouse.compact(most_partial=1)
+
+    report = replace_in_lake(lake.site, ALL, ["orders", "manifests"], WHY)
+
+    assert (report.refused, report.replaced) == ((), 0)
+    assert lake.spans("orders") == lake.spans("manifests") == ["1-40"]
+    assert not (lake.folder.parent / "revisions.json").exists()
+
+
 def test_a_file_that_was_damaged_is_put_back_under_its_name(lake: LakeSite) -> None:
     (path, *_) = sorted((lake.folder / "blocks").glob("1-10.*.parquet"))
     good = path.read_bytes()
