@@ -11,8 +11,9 @@ from pathlib import Path
 
 from exporters.archive.lake_place import MANIFESTS
 from exporters.lake.lake_files import Lake
+from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.manifest_file import manifest_statistics, segment_blocks
-from exporters.lake.tables import HeldFile, Version
+from exporters.lake.tables import Version
 from transforms.block_range import contiguous_runs
 from transforms.duck import Connection, quote_files
 from transforms.errors import IntegrityError
@@ -32,17 +33,17 @@ from transforms.warehouse.manifests.manifest import manifest_receipts
 from transforms.warehouse.manifests.receipts import Receipt, receipts_digest
 
 
-def fetched(lake: Lake, table: str, lake_file: HeldFile, copy: Path) -> None:
+def fetched(lake: Lake, table: str, lake_file: ActiveFile, copy: Path) -> None:
     """Fetch a file. Raises `IntegrityError` where it is gone, or not what its name says."""
-    place = lake.place(table, lake_file.file.name)
+    place = lake.place(table, lake_file.name)
     try:
-        lake.archive.store.fetch(lake.key(table, lake_file.file.name), copy)
+        lake.archive.store.fetch(lake.key(table, lake_file.name), copy)
     except FileNotFoundError as error:
         raise IntegrityError(
             f"{place} is gone, and its table names it: strata lake verify says what mends it"
         ) from error
     sha256 = content_sha256(copy)
-    if not lake_file.name.is_of(sha256):
+    if not lake_file.is_of(sha256):
         raise IntegrityError(
             f"{place} hashes to {sha256}, which is not what its name says: strata lake verify says "
             "what mends it"
@@ -50,7 +51,7 @@ def fetched(lake: Lake, table: str, lake_file: HeldFile, copy: Path) -> None:
 
 
 def is_sound(
-    version: Version, file: HeldFile, receipts: Sequence[Receipt] | None, scratch: Path
+    version: Version, file: ActiveFile, receipts: Sequence[Receipt] | None, scratch: Path
 ) -> bool:
     """Whether a file is there, whole, renders what receipts say, and is described by the log."""
     with scratch_folder(scratch) as folder:
@@ -59,13 +60,13 @@ def is_sound(
             fetched(version.lake, version.table, file, copy)
         except IntegrityError:
             return False
-        with lake_reader(folder, version.lake.memory_mb, file.size) as con:
+        with lake_reader(folder, version.lake.memory_mb, file.bytes) as con:
             return not any(file_problems(version, file, copy, folder, receipts, con))
 
 
 def file_problems(
     version: Version,
-    file: HeldFile,
+    file: ActiveFile,
     copy: Path,
     scratch: Path,
     receipts: Sequence[Receipt] | None,
@@ -76,8 +77,8 @@ def file_problems(
     `copy` is the file, which hashes to what its name says. `receipts` are those of its segments,
     ascending, which are rendered; None where nothing is to be. `con` reads it.
     """
-    if (size := copy.stat().st_size) != file.size:
-        yield f"it has {size} bytes, its table's log says {file.size}"
+    if (size := copy.stat().st_size) != file.bytes:
+        yield f"it has {size} bytes, its table's log says {file.bytes}"
     try:
         if version.table == MANIFESTS:
             yield from _manifest_problems(version, file, copy, receipts)
@@ -104,11 +105,11 @@ def _columns(version: Version, names: Iterable[str]) -> list[FileColumn]:
     return [FileColumn(name, types[name], name in described) for name in own]
 
 
-def _log_problems(version: Version, file: HeldFile, statistics: Statistics) -> Iterator[str]:
+def _log_problems(version: Version, file: ActiveFile, statistics: Statistics) -> Iterator[str]:
     """Hold rows and statistics against the log: by a wrong one readers pass over rows."""
     expected = json.loads(fitted(statistics.text, version.content.statistics_of))
     try:
-        logged = dict(json.loads(file.file.statistics))
+        logged = dict(json.loads(file.statistics))
     except (ValueError, TypeError):
         logged = {}
     if not statistics.rows:  # it may be older than columns that were described since
@@ -124,7 +125,7 @@ def _log_problems(version: Version, file: HeldFile, statistics: Statistics) -> I
 
 
 def _manifest_problems(
-    version: Version, file: HeldFile, copy: Path, receipts: Sequence[Receipt] | None
+    version: Version, file: ActiveFile, copy: Path, receipts: Sequence[Receipt] | None
 ) -> Iterator[str]:
     yield from _log_problems(version, file, manifest_statistics(copy))
     if [*contiguous_runs(segment_blocks(copy))] != [file.blocks]:

@@ -11,7 +11,8 @@ from exporters.archive.lake_place import LOG
 from exporters.lake.lake_file_check import fetched
 from exporters.lake.lake_files import Lake
 from exporters.lake.log.log_files import named_files, parsed_files
-from exporters.lake.tables import HeldFile, Version
+from exporters.lake.log.table_version import ActiveFile
+from exporters.lake.tables import Version
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 
@@ -71,30 +72,30 @@ class PublishedFiles:
     _copies: dict[str, Path] = field(default_factory=dict, init=False)
 
     @cached_property
-    def files(self) -> tuple[HeldFile, ...]:
+    def files(self) -> tuple[ActiveFile, ...]:
         """Its files, ascending by block; none where there is no table.
 
         Raises `IntegrityError` where its log is damaged, or names what Strata does not write.
         """
         version = log_version(self.lake, self.table, log_files(self.lake, self.table))
         files = version.files if version else ()
-        return tuple(file for file in files if not file.name.csv)
+        return tuple(file for file in files if not file.csv)
 
     def copies(self, blocks: BlockRange) -> list[Path]:
         """Copies of the files with any of these blocks, ascending, until others are asked for.
 
         Each hashes to what its name says. Raises `IntegrityError`, `ConnectionError`.
         """
-        due = {file.file.name: file for file in self.files if file.blocks.overlaps(blocks)}
+        due = {file.name: file for file in self.files if file.blocks.overlaps(blocks)}
         for name, path in [*self._copies.items()]:
             if name not in due or not path.exists():  # it became a data file
                 path.unlink(missing_ok=True)
                 del self._copies[name]
         return [self._copies.get(name) or self._fetch(file) for name, file in due.items()]
 
-    def _fetch(self, file: HeldFile) -> Path:
-        path = self.folder / f"{self.table}-{file.file.name}"
+    def _fetch(self, file: ActiveFile) -> Path:
+        path = self.folder / f"{self.table}-{file.name}"
         retried(partial(fetched, self.lake, self.table, file, path))
-        self._copies[file.file.name] = path
-        self.advance(file.size)
+        self._copies[file.name] = path
+        self.advance(file.bytes)
         return path

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from exporters.lake.lake_files import FileName
 from exporters.lake.log.table_version import ActiveFile
 from transforms.block_range import BlockRange
 from transforms.errors import ConflictError, IntegrityError, RangeError
@@ -75,11 +74,5 @@ def each_alone(table: str, work: Callable[[], LakeReport]) -> LakeReport:
 
 def added_report(table: str, added: Iterable[ActiveFile]) -> LakeReport:
     """The report of files that were put into a table."""
-    pairs = ((file, FileName.parse(file.name)) for file in added)
-    return LakeReport(
-        tuple(
-            AddedRows(table, file.name, name.blocks, file.rows, file.bytes)
-            for file, name in pairs
-            if name
-        )
-    )
+    files = (AddedRows(table, file.name, file.blocks, file.rows, file.bytes) for file in added)
+    return LakeReport(tuple(files))

@@ -8,7 +8,8 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
-from exporters.lake.lake_files import PARQUET_TYPE, FileName, Lake
+from exporters.lake.file_name import FileName
+from exporters.lake.lake_files import PARQUET_TYPE, Lake
 from exporters.lake.log.table_version import ActiveFile, TableVersion
 from transforms.block_range import BlockRange
 from transforms.coverage import inside, union
@@ -18,24 +19,6 @@ from transforms.objects import ObjectInfo
 from transforms.stores.store import content_size
 from transforms.tables.file_columns import FileColumn
 from transforms.tables.registry import fold_case
-
-
-@dataclass(frozen=True, slots=True)
-class HeldFile:
-    """A file that a table is made of, by what its name says."""
-
-    file: ActiveFile
-    name: FileName
-
-    @property
-    def blocks(self) -> BlockRange:
-        """The blocks of its segments."""
-        return self.name.blocks
-
-    @property
-    def size(self) -> int:
-        """Its bytes."""
-        return self.file.bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +55,15 @@ class Version:
         return frozenset(self.content.added)
 
     @cached_property
-    def ours(self) -> tuple[HeldFile, ...]:
-        """The files that Strata wrote, by what their names say, ascending by block."""
-        pairs = ((file, FileName.parse(file.name)) for file in self.content.files)
-        files = (HeldFile(file, name) for file, name in pairs if name is not None)
-        return tuple(sorted(files, key=lambda lake_file: (lake_file.blocks, lake_file.file.name)))
+    def ours(self) -> tuple[ActiveFile, ...]:
+        """The files that Strata wrote, ascending by block."""
+        files = (file for file in self.content.files if file.parsed)
+        return tuple(sorted(files, key=lambda file: (file.blocks, file.name)))
 
     @cached_property
     def foreign(self) -> tuple[ActiveFile, ...]:
         """The files that somebody else added."""
-        return tuple(file for file in self.content.files if FileName.parse(file.name) is None)
+        return tuple(file for file in self.content.files if not file.parsed)
 
     def check_foreign(self) -> None:
         """Raise `IntegrityError` where a file was not written by us."""
@@ -93,7 +75,7 @@ class Version:
             )
 
     @cached_property
-    def files(self) -> tuple[HeldFile, ...]:
+    def files(self) -> tuple[ActiveFile, ...]:
         """The files, ascending by block.
 
         Raises `IntegrityError` where one was not written by us, or two hold the same blocks.
@@ -103,7 +85,7 @@ class Version:
             if file.blocks.overlaps(other.blocks):
                 raise IntegrityError(
                     f"{self.lake.place(self.table)} has blocks {other.blocks} twice, in "
-                    f"{file.file.name} and {other.file.name}: strata lake publish --replace REASON "
+                    f"{file.name} and {other.name}: strata lake publish --replace REASON "
                     f"--table {self.table} --blocks {file.blocks} writes them anew"
                 )
         return self.ours

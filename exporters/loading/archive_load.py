@@ -18,9 +18,9 @@ from exporters.archive.lake_place import MANIFESTS
 from exporters.fetching.past import PastChangedError
 from exporters.fetching.progress import Advance, Progress
 from exporters.lake.lake_files import Lake
+from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.published_files import PublishedFiles, retried
 from exporters.lake.state_files import StateFile, fetch_state, state_files
-from exporters.lake.tables import HeldFile
 from exporters.loading.archive_past import check_beside, check_index, check_past
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.coverage import difference, union
@@ -128,7 +128,7 @@ class _ArchiveLoad:
         """The bytes of the files that hold these blocks, and of states that are due."""
         states = sum(state.bytes for state in self._states)
         return states + sum(
-            file.size
+            file.bytes
             for table in self._tables.values()
             for file in self._readable(table)
             if any(map(file.blocks.overlaps, due))
@@ -165,13 +165,13 @@ class _ArchiveLoad:
             self.report.states.append(state.blocks)
             advance(state.bytes)
 
-    def _readable(self, table: PublishedFiles) -> Sequence[HeldFile]:
+    def _readable(self, table: PublishedFiles) -> Sequence[ActiveFile]:
         try:
             return table.files
         except IntegrityError:
             return ()  # said of each run that has rows of it
 
-    def _load_manifest(self, file: HeldFile) -> None:
+    def _load_manifest(self, file: ActiveFile) -> None:
         """Load the segments of a manifest that are not loaded."""
         try:
             (copy,) = self._manifests.copies(file.blocks)

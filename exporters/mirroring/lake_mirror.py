@@ -27,10 +27,10 @@ from exporters.fetching.mirror import Mirrored
 from exporters.fetching.progress import JOBS, Advance, Progress, no_progress
 from exporters.lake.lake_file_check import fetched
 from exporters.lake.lake_files import Lake
+from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.publication.lake_sweep import sweep_lake
 from exporters.lake.published_files import log_files, log_version, retried
 from exporters.lake.state_files import LIST, StateFile, fetch_state, parsed_states
-from exporters.lake.tables import HeldFile
 from transforms.errors import IntegrityError
 from transforms.files import commit_file, file_version, new_file, sync_file
 from transforms.stores.store import content_sha256
@@ -46,7 +46,7 @@ class _Table:
 
     name: str
     log: Mapping[str, bytes]
-    files: tuple[HeldFile, ...]
+    files: tuple[ActiveFile, ...]
 
 
 @dataclass
@@ -99,7 +99,7 @@ class LakeMirror:
         copies = _Copies(self.source, folder, self.jobs, result)
         states = self._parsed_states()
         lacking = {table.name: copies.lacking(table) for table in self._tables}
-        total = sum(file.size for files in lacking.values() for file in files)
+        total = sum(file.bytes for files in lacking.values() for file in files)
         total += sum(state.bytes for state in states)
         with self.progress("fetching the lake", total) as advance:
             for table in self._tables:
@@ -145,19 +145,19 @@ class _Copies:
         """The mirror's lake."""
         return Lake(Archive(self.folder.store, self.source.chain_id))
 
-    def lacking(self, table: _Table) -> list[HeldFile]:
+    def lacking(self, table: _Table) -> list[ActiveFile]:
         """The files of a table that are not there, or not what their names say."""
         return [file for file in table.files if not self._is_there(table.name, file)]
 
-    def _is_there(self, table: str, file: HeldFile) -> bool:
-        path = self._path(table, file.file.name)
+    def _is_there(self, table: str, file: ActiveFile) -> bool:
+        path = self._path(table, file.name)
         try:
             proof = _proof(path, file)
         except FileNotFoundError:
             return False
         if self.folder.proofs.has(proof):
             return True
-        is_right = file.name.is_of(content_sha256(path))
+        is_right = file.is_of(content_sha256(path))
         if is_right:
             self.folder.proofs.keep(proof)
         return is_right
@@ -165,18 +165,18 @@ class _Copies:
     def _path(self, table: str, name: str) -> Path:
         return self.folder.store.path(self.own.key(table, name))
 
-    def table(self, table: _Table, lacking: list[HeldFile], advance: Advance) -> None:
+    def table(self, table: _Table, lacking: list[ActiveFile], advance: Advance) -> None:
         """Have the files of a table, then its log. Raises `IntegrityError`."""
         with ThreadPoolExecutor(self.jobs) as pool:
             for file in pool.map(partial(self._fetch, table.name), lacking):
-                self._count(file.size)
-                advance(file.size)
+                self._count(file.bytes)
+                advance(file.bytes)
         self._replace_log(table)
 
-    def _fetch(self, table: str, file: HeldFile) -> HeldFile:
-        path = self.folder.scratch / f"{table}-{file.file.name}"
+    def _fetch(self, table: str, file: ActiveFile) -> ActiveFile:
+        path = self.folder.scratch / f"{table}-{file.name}"
         retried(partial(fetched, Lake(self.source), table, file, path))
-        place = self._path(table, file.file.name)
+        place = self._path(table, file.name)
         commit_file(path, place)
         self.folder.proofs.keep(_proof(place, file))  # it was hashed on its way
         return file
@@ -222,6 +222,6 @@ def _contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.glob("*") if path.is_file()}
 
 
-def _proof(path: Path, file: HeldFile) -> Proof:
+def _proof(path: Path, file: ActiveFile) -> Proof:
     """That a file, as it is now, is what its name says."""
-    return Proof(str(path), file_version(path.stat()), file.name.digest)
+    return Proof(str(path), file_version(path.stat()), file.name)

@@ -16,9 +16,10 @@ from pathlib import Path
 from exporters.archive.archive import Archive
 from exporters.archive.lake_place import LOG, MANIFESTS
 from exporters.lake.lake_files import Lake
+from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.publication.lake_sweep import tables_there
 from exporters.lake.publication.state_tables import is_state
-from exporters.lake.tables import HeldFile, LakeTable, Version
+from exporters.lake.tables import LakeTable, Version
 from exporters.verifying.expected import Expected
 from exporters.verifying.kept_manifests import KeptManifests
 from exporters.verifying.lake_leftovers import leftover_findings
@@ -78,7 +79,7 @@ class LakeCheck:
     state: LoadedState | None = None
     memory_mb: int = MEMORY_MB
     _versions: dict[str, Version] = field(default_factory=dict)
-    _chosen: dict[str, list[tuple[HeldFile, bool]]] = field(default_factory=dict)
+    _chosen: dict[str, list[tuple[ActiveFile, bool]]] = field(default_factory=dict)
     _damaged: set[str] = field(default_factory=set)
 
     def findings(self) -> Iterator[Finding]:
@@ -145,7 +146,7 @@ class LakeCheck:
             for lower, upper in pairwise(version.ours):
                 if lower.blocks.overlaps(upper.blocks):
                     both = BlockRange(lower.blocks.first, max(lower.blocks.last, upper.blocks.last))
-                    what = f"it has blocks twice: {lower.file.name} and {upper.file.name}"
+                    what = f"it has blocks twice: {lower.name} and {upper.name}"
                     remedy = self._replace(table, both)
                     yield Finding(Problem.BAD_LAKE_LOG, place, what, remedy)
         elif len(version.ours) != 1 and not version.foreign:
@@ -161,10 +162,10 @@ class LakeCheck:
         chosen = [(file, check.chooses_file(total)) for file in files]
         for file, is_chosen in chosen:
             check.counts.expect(Kind.LAKE_FILES, is_chosen=is_chosen)
-            check.counts.expect(Kind.BYTES, file.size, is_chosen=is_chosen)
+            check.counts.expect(Kind.BYTES, file.bytes, is_chosen=is_chosen)
         self._chosen[version.table] = chosen
 
-    def _reaches(self, table: str, file: HeldFile) -> bool:
+    def _reaches(self, table: str, file: ActiveFile) -> bool:
         """Whether a file is checked; manifests are where another file is."""
         if table not in _OF_SEGMENTS or self.verification.scope.reaches(file.blocks):
             return True
@@ -207,7 +208,7 @@ class LakeCheck:
             if not is_chosen:
                 yield from reader.present(version, file, remedy)
                 continue
-            copy = reader.scratch / file.file.name
+            copy = reader.scratch / file.name
             findings = list(reader.read(version, file, None, remedy, keep=copy))
             yield from findings
             if findings:
@@ -219,12 +220,12 @@ class LakeCheck:
         self,
         reader: LakeFileReader,
         version: Version,
-        file: HeldFile,
+        file: ActiveFile,
         manifests: KeptManifests,
         *,
         is_chosen: bool,
     ) -> Iterator[Finding]:
-        blocks = None if file.name.csv else file.blocks
+        blocks = None if file.csv else file.blocks
         remedy = self._replace(version.table, blocks)
         if not is_chosen:
             yield from reader.present(version, file, remedy)
@@ -236,20 +237,22 @@ class LakeCheck:
                 yield from self._without_receipts(reader, version, file)
         yield from reader.findings(version, file, receipts, remedy)
 
-    def _of(self, table: str, file: HeldFile, manifests: KeptManifests) -> Sequence[Receipt] | None:
+    def _of(
+        self, table: str, file: ActiveFile, manifests: KeptManifests
+    ) -> Sequence[Receipt] | None:
         """What a file must render to; None where that is not known."""
-        if not file.name.csv:
+        if not file.csv:
             return manifests.of(table, file.blocks)
         receipt = self.state.receipts.get(table) if self.state else None
-        is_known = receipt is not None and file.name.csv == receipt.sha256
+        is_known = receipt is not None and file.csv == receipt.sha256
         return [receipt.since(file.blocks)] if receipt and is_known else None
 
     def _without_receipts(
-        self, reader: LakeFileReader, version: Version, file: HeldFile
+        self, reader: LakeFileReader, version: Version, file: ActiveFile
     ) -> Iterator[Finding]:
         """Manifests are committed last, so the newest files may have none yet."""
         if not reader.is_young(version, file):
-            place = version.lake.place(version.table, file.file.name)
+            place = version.lake.place(version.table, file.name)
             what = "no manifest tells of all of its blocks"
             yield Finding(Problem.BAD_LAKE_FILE, place, what, self._publish())
 
@@ -268,7 +271,7 @@ class LakeCheck:
             if not is_state(table) or not self._is_in_scope(table) or table in self._damaged:
                 continue
             version = self._versions.get(table)
-            if version and any(file.name.csv == receipt.sha256 for file in version.ours):
+            if version and any(file.csv == receipt.sha256 for file in version.ours):
                 continue  # its rows have not changed since
             heights = [file.blocks.last for file in version.ours] if version else [-1]
             if heights and max(heights) < newest.last:
@@ -290,7 +293,7 @@ class LakeCheck:
 def _coverage(version: Version | None) -> Coverage:
     """The blocks of the files of history of a table."""
     files = version.ours if version else ()
-    return union(file.blocks for file in files if not file.name.csv)
+    return union(file.blocks for file in files if not file.csv)
 
 
 def _lacking_now(lake: Lake, table: str, segments: Sequence[BlockRange]) -> list[BlockRange]:

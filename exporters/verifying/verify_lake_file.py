@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exporters.lake.lake_file_check import file_problems
-from exporters.lake.tables import HeldFile, Version
+from exporters.lake.log.table_version import ActiveFile
+from exporters.lake.tables import Version
 from exporters.verifying.listing import StoreListing, listed_object
 from exporters.verifying.local_copy import local_copy
 from transforms.duck import Connection
@@ -36,27 +37,27 @@ class LakeFileReader:
     scratch: Path
     opened: Connection
 
-    def present(self, version: Version, file: HeldFile, remedy: Remedy) -> Iterator[Finding]:
+    def present(self, version: Version, file: ActiveFile, remedy: Remedy) -> Iterator[Finding]:
         """What a sample leaves out is there, at least, with all its bytes."""
-        place = version.lake.place(version.table, file.file.name)
+        place = version.lake.place(version.table, file.name)
         info = self._info(version, file)
         if info is None:
             yield _missing(place, remedy)
-        elif info.size != file.size:
-            what = f"it has {info.size} bytes, not {file.size}"
+        elif info.size != file.bytes:
+            what = f"it has {info.size} bytes, not {file.bytes}"
             yield Finding(Problem.ALTERED, place, what, remedy)
 
     def findings(
-        self, version: Version, file: HeldFile, receipts: Sequence[Receipt] | None, remedy: Remedy
+        self, version: Version, file: ActiveFile, receipts: Sequence[Receipt] | None, remedy: Remedy
     ) -> Iterator[Finding]:
         """Yield what is wrong with a file, unless it was proven by this check's earlier part."""
         check, csvs = self.verification, len(receipts or ())
         check.counts.expect(Kind.LAKE_CSVS, csvs)
         info = self._info(version, file)
-        facts = f"{file.size} {file.file.statistics} {version.content.columns}"
+        facts = f"{file.bytes} {file.statistics} {version.content.columns}"
         facts += receipts_digest(receipts) if receipts is not None else "unknown"
         recorded = hashlib.sha256(facts.encode()).hexdigest()
-        place = version.lake.place(version.table, file.file.name)
+        place = version.lake.place(version.table, file.name)
         proof = Proof(place, info.version if info else "", recorded)
         is_earlier = not check.is_quick and check.proven.has(proof)
         findings = [] if is_earlier else [*self.read(version, file, receipts, remedy)]
@@ -71,13 +72,13 @@ class LakeFileReader:
     def read(
         self,
         version: Version,
-        file: HeldFile,
+        file: ActiveFile,
         receipts: Sequence[Receipt] | None,
         remedy: Remedy,
         keep: Path | None = None,
     ) -> Iterator[Finding]:
         """Yield what is wrong with a file; one with nothing wrong is copied to `keep`."""
-        store, key = version.lake.archive.store, version.lake.key(version.table, file.file.name)
+        store, key = version.lake.archive.store, version.lake.key(version.table, file.name)
         place = store.describe(key)
         try:
             with local_copy(store, key, self.scratch, "file.parquet") as copy:
@@ -99,10 +100,10 @@ class LakeFileReader:
             yield Finding(problem, place, what, remedy)
 
     def _content(
-        self, version: Version, file: HeldFile, receipts: Sequence[Receipt] | None, copy: Path
+        self, version: Version, file: ActiveFile, receipts: Sequence[Receipt] | None, copy: Path
     ) -> Iterator[tuple[Problem, str]]:
         sha256 = content_sha256(copy)
-        if not file.name.is_of(sha256):
+        if not file.is_of(sha256):
             yield Problem.ALTERED, f"it hashes to {sha256}, which is not what its name says"
         elif not self.verification.is_quick:
             # The warehouse has a file of the same bytes, which rendered what they say.
@@ -113,20 +114,20 @@ class LakeFileReader:
             for what in file_problems(version, file, copy, self.scratch, receipts, opened):
                 yield Problem.BAD_LAKE_FILE, what
 
-    def _count(self, file: HeldFile, *, is_earlier: bool = False) -> None:
+    def _count(self, file: ActiveFile, *, is_earlier: bool = False) -> None:
         counts = self.verification.counts
         counts.read(Kind.LAKE_FILES, is_earlier=is_earlier)
-        counts.read(Kind.BYTES, file.size, is_earlier=is_earlier)
+        counts.read(Kind.BYTES, file.bytes, is_earlier=is_earlier)
         self.verification.report(Kind.LAKE_FILES)
 
-    def is_young(self, version: Version, file: HeldFile) -> bool:
+    def is_young(self, version: Version, file: ActiveFile) -> bool:
         """Whether a publisher may just have put a file there."""
         info = self._info(version, file)
         now = version.lake.archive.store.now()
         return info is not None and now - info.modified < YOUNG_SECONDS
 
-    def _info(self, version: Version, file: HeldFile) -> ObjectInfo | None:
-        key = version.lake.key(version.table, file.file.name)
+    def _info(self, version: Version, file: ActiveFile) -> ObjectInfo | None:
+        key = version.lake.key(version.table, file.name)
         return listed_object(version.lake.archive.store, self.listing, key)
 
 

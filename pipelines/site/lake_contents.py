@@ -86,8 +86,8 @@ def _version_status(version: Version, catalog: Catalog) -> LakeTableStatus:
         version.table,
         version.content.number,
         len(version.files),
-        sum(lake_file.file.rows for lake_file in version.files),
-        sum(lake_file.size for lake_file in version.files),
+        sum(lake_file.rows for lake_file in version.files),
+        sum(lake_file.bytes for lake_file in version.files),
         tuple(contiguous_runs(lake_file.blocks for lake_file in version.files)),
         tuple(contiguous_runs(_lacks(version, version.table, catalog))),
     )

@@ -121,7 +121,7 @@ def _correct(site: Site, dice: random.Random) -> None:
     if version is None or not version.files:
         return
     file = dice.choice(version.files)
-    damage(lake, version, file.file.name)
+    damage(lake, version, file.name)
     with history_tables(site) as tables:
         tables.correct((table,), [file.blocks], CORRECTION)
 

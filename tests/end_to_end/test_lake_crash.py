@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from exporters.archive.lake_place import MANIFESTS
-from exporters.lake.lake_files import FileName
+from exporters.lake.file_name import FileName
 from exporters.lake.publication.lake_sweep import sweep_lake, tables_there
 from exporters.lake.tables import LakeTable
 from pipelines.site.lake_contents import lacking_segments, site_lake
@@ -167,7 +167,7 @@ def _assert_exact(site: Site, loaded: tuple[BlockRange, ...]) -> None:
         version = LakeTable(site_lake(site), table).version()
         assert version is not None
         rows = sum(receipt.rows for receipt in receipts if receipt.table == table)
-        assert sum(file.file.rows for file in version.files) == rows
+        assert sum(file.rows for file in version.files) == rows
 
 
 def _assert_tidy(site: Site) -> None:
@@ -175,7 +175,7 @@ def _assert_tidy(site: Site) -> None:
     lake = site_lake(site)
     store, copy = site.store, site.scratch() / "copy.parquet"
     named = {
-        f"{table}/{file.file.name}": file.file.rows
+        f"{table}/{file.name}": file.rows
         for table in tables_there(lake)
         if (version := LakeTable(lake, table).version())
         for file in version.files

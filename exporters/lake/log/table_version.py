@@ -9,6 +9,9 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
 
+from exporters.lake.file_name import FileName
+from transforms.block_range import BlockRange
+
 KEPT_HOURS = 168
 """How long a file that a table no longer names stays, for readers of older versions."""
 
@@ -35,6 +38,26 @@ class ActiveFile:
     bytes: int
     statistics: str = field(repr=False)
     columns: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def parsed(self) -> FileName | None:
+        """What its name says; None of a file that Strata did not write."""
+        return FileName.parse(self.name)
+
+    @property
+    def blocks(self) -> BlockRange:
+        """The blocks of its segments. Only of a file that Strata wrote."""
+        assert self.parsed is not None
+        return self.parsed.blocks
+
+    @property
+    def csv(self) -> str:
+        """See `FileName`; empty of a file that Strata did not write."""
+        return self.parsed.csv if self.parsed else ""
+
+    def is_of(self, sha256: str) -> bool:
+        """Whether a file with this SHA-256 (hex) may have its name."""
+        return self.parsed is not None and self.parsed.is_of(sha256)
 
     @property
     def rows(self) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from exporters.archive.revisions import Revision, record
-from exporters.lake.lake_files import PARQUET_TYPE, FileName, Lake
+from exporters.lake.file_name import FileName
+from exporters.lake.lake_files import PARQUET_TYPE, Lake
 from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.tables import LakeTable, NewFile, Version
 from exporters.publishing.replace import Correction

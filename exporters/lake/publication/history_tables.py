@@ -17,12 +17,14 @@ from tempfile import mkdtemp
 
 from exporters.archive.archive import won_race
 from exporters.archive.lake_place import MANIFESTS
+from exporters.lake.file_name import FileName
 from exporters.lake.lake_file_check import fetched, is_sound
-from exporters.lake.lake_files import FileName, Lake, lake_tables
+from exporters.lake.lake_files import Lake, lake_tables
+from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.manifest_file import COLUMNS, manifest_statistics
 from exporters.lake.publication.corrections import put_in_place
 from exporters.lake.reports import LakeReport, added_report, each_alone
-from exporters.lake.tables import HeldFile, LakeTable, NewFile, Version
+from exporters.lake.tables import LakeTable, NewFile, Version
 from exporters.publishing.replace import Correction
 from transforms.block_range import BlockRange
 from transforms.coverage import inside, union
@@ -47,7 +49,7 @@ class _Group:
     A file goes whole or not at all: where one of them changes, all of them do.
     """
 
-    files: tuple[HeldFile, ...]
+    files: tuple[ActiveFile, ...]
     volumes: tuple[Volume, ...]
 
     def lacks(self, table: str) -> bool:
@@ -70,7 +72,7 @@ class _Group:
         return [volume for volume in self.volumes if _stored(volume, table)]
 
     @property
-    def outdated(self) -> list[HeldFile]:
+    def outdated(self) -> list[ActiveFile]:
         """The files that are not of a volume's very blocks."""
         blocks = {volume.blocks for volume in self.volumes}
         return [file for file in self.files if file.blocks not in blocks]
@@ -153,7 +155,7 @@ class HistoryTables:
             return LakeReport()
         volumes = [volume for group in due for volume in group.absent(table)]
         old = [file for group in due for file in group.outdated]
-        going = [file.file for file in (*old, *_states(version.ours if version else ()))]
+        going = [*old, *_states(version.ours if version else ())]
         is_merge = union(file.blocks for file in old) == union(item.blocks for item in volumes)
         with scratch_folder(self.scratch) as folder:
             new = self._files(table, volumes, folder)
@@ -170,7 +172,7 @@ class HistoryTables:
         if version is None:
             return self._follow(table)
         new: list[NewFile] = []
-        old: list[HeldFile] = []
+        old: list[ActiveFile] = []
         due: list[_Group] = []
         report = LakeReport()
         with scratch_folder(self.scratch) as folder:
@@ -184,7 +186,7 @@ class HistoryTables:
                 elif group.lacks(table):
                     due.append(group)
             if new or old or version.foreign:
-                going = [file.file for file in (*old, *_states(version.ours if new else ()))]
+                going = [*old, *_states(version.ours if new else ())]
                 put_in_place(version, new, going, correction)
                 count = max(len(new), len(old)) + len(version.foreign)
                 report = LakeReport(replaced=count)
@@ -203,7 +205,7 @@ class HistoryTables:
         for file in group.files:
             if not any(run.holds(file.blocks) for run in runs):
                 raise ConflictError(
-                    f"{self.lake.place(table, file.file.name)} holds blocks that the warehouse "
+                    f"{self.lake.place(table, file.name)} holds blocks that the warehouse "
                     "lacks: load their segments first"
                 )
         return True
@@ -218,7 +220,7 @@ class HistoryTables:
         for file in group.files:
             if not self._is_same(table, file.blocks):
                 raise ConflictError(
-                    f"{self.lake.place(table, file.file.name)} has other rows than are loaded: "
+                    f"{self.lake.place(table, file.name)} has other rows than are loaded: "
                     f"strata lake publish --replace REASON --table {table} --blocks {file.blocks} "
                     "puts the loaded ones there"
                 )
@@ -266,7 +268,7 @@ class HistoryTables:
                 is_sound(
                     version,
                     file,
-                    None if file.file.name in own else self._of(table, file.blocks),
+                    None if file.name in own else self._of(table, file.blocks),
                     self.scratch,
                 )
                 for file in group.files
@@ -302,15 +304,15 @@ def _said(receipt: Receipt) -> tuple[object, ...]:
     return receipt.segment, receipt.schema, receipt.rows, receipt.sha256
 
 
-def _states(files: Sequence[HeldFile]) -> list[HeldFile]:
+def _states(files: Sequence[ActiveFile]) -> list[ActiveFile]:
     """Copies of a table that was current state, of which there is history now."""
-    return [file for file in files if file.name.csv]
+    return [file for file in files if file.csv]
 
 
-def _groups(files: Sequence[HeldFile], volumes: Sequence[Volume]) -> Iterator[_Group]:
+def _groups(files: Sequence[ActiveFile], volumes: Sequence[Volume]) -> Iterator[_Group]:
     """Files of history and volumes in groups that share no block, ascending."""
-    history = (file for file in files if not file.name.csv)
-    parts: list[HeldFile | Volume] = sorted([*history, *volumes], key=lambda part: part.blocks)
+    history = (file for file in files if not file.csv)
+    parts: list[ActiveFile | Volume] = sorted([*history, *volumes], key=lambda part: part.blocks)
     while parts:
         last, size = parts[0].blocks.last, 1
         while size < len(parts) and parts[size].blocks.first <= last:
@@ -318,6 +320,6 @@ def _groups(files: Sequence[HeldFile], volumes: Sequence[Volume]) -> Iterator[_G
             size += 1
         group, parts = parts[:size], parts[size:]
         yield _Group(
-            tuple(part for part in group if isinstance(part, HeldFile)),
+            tuple(part for part in group if isinstance(part, ActiveFile)),
             tuple(part for part in group if isinstance(part, Volume)),
         )

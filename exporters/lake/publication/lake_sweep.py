@@ -8,7 +8,8 @@ from functools import partial
 from math import inf
 
 from exporters.archive.lake_place import LOG
-from exporters.lake.lake_files import FileName, Lake
+from exporters.lake.file_name import FileName
+from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import KEPT_HOURS
 from exporters.lake.reports import LakeReport, each_alone
 from exporters.lake.state_files import STATES, listed_states, sweep_states

@@ -166,13 +166,13 @@ class PublicDocuments:
     def _public_table(self, version: Version) -> PublicTable:
         groups = dict[tuple[str, ...], list[str]]()
         for item in version.files:
-            groups.setdefault(item.file.columns, []).append(item.file.name)
+            groups.setdefault(item.columns, []).append(item.name)
         content, state_of = version.content, self._state_of(version)
         return PublicTable(version.table, content.number, content.columns, groups, state_of)
 
     def _state_of(self, version: Version) -> BlockRange | None:
         """The segment whose current state a table has: the newest, if its rows are the same."""
         receipt = self.state.get(version.table)
-        if receipt and [item.name.csv for item in version.files] == [receipt.sha256]:
+        if receipt and [item.csv for item in version.files] == [receipt.sha256]:
             return receipt.blocks
         return max((item.blocks for item in version.files), default=None)

@@ -82,7 +82,7 @@ def _correct(
             return 0
     with scratch_folder(scratch) as folder:
         new = _new_file(state, table, folder)
-        put_in_place(version, [new], [item.file for item in version.ours], correction)
+        put_in_place(version, [new], version.ours, correction)
     return 1 + len(version.foreign)
 
 
@@ -111,7 +111,7 @@ def _has_rows(version: Version, state: StateRows, table: str) -> bool:
     """
     version.check_foreign()
     is_newer = any(file.blocks.last >= state.blocks.last for file in version.ours)
-    csvs = [file.name.csv for file in version.ours]
+    csvs = [file.csv for file in version.ours]
     return is_newer or csvs == [state.receipts[table].sha256]
 
 
@@ -122,6 +122,6 @@ def _put_once(lake: Lake, state: StateRows, scratch: Path, table: str) -> LakeRe
         return LakeReport()
     with scratch_folder(scratch) as folder:
         new = _new_file(state, table, folder)
-        old = [item.file for item in version.ours] if version else []
+        old = version.ours if version else ()
         added = lake_table.put(version, [new], old)
     return added_report(table, added)

@@ -60,7 +60,7 @@ def test_of_four_writers_nothing_is_twice_and_nothing_is_lost(
     said = [json.loads(path.read_text()) for path in told]
     version = table.version()
     assert version is not None
-    held = [file.file.name for file in version.files]  # raises where blocks are there twice
+    held = [file.name for file in version.files]  # raises where blocks are there twice
     assert sorted(held) == sorted(name for one in said for name in one["named"])
     assert version.content.number == WRITERS * commits
     lost = sum(one["lost"] for one in said)
