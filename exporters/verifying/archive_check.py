@@ -7,7 +7,7 @@ should be there is what the warehouse holds, what the index names and what the s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,7 @@ from pathlib import Path
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry
 from exporters.archive.shards import Shard, shard_blocks, shard_path
-from exporters.archive.sound_documents import INDEX, stored_shards
+from exporters.archive.sound_documents import stored_shards
 from exporters.verifying.expected import Expected, Named
 from exporters.verifying.listing import StoreListing
 from exporters.verifying.unchanged_shards import ShardFacts, UnchangedShards
@@ -94,22 +94,14 @@ class ArchiveCheck:
                 yield from self._shard(number, sound, zips, pool, is_named=is_named)
         yield from self._segments(Problem.NOT_PUBLISHED)
         yield from self._segments(Problem.NOT_LOADED)
-        yield from self._documents(sound, unchanged)
+        # What follows from sound shards.
+        counts, with_store = self.verification.counts, self.with_store
+        yield from document_findings(
+            self.archive, sound, unchanged, counts, self._remedy, with_store=with_store
+        )
         if self.listing is not None:
             self.listing.cross_off_shards(self.archive.chain_id, unchanged)
             self.listing.cross_off(document_keys(self.archive, numbers))
-
-    def _documents(self, sound: Sequence[int], unchanged: Collection[int]) -> Iterator[Finding]:
-        """What is wrong with the documents that follow from sound shards."""
-        counts, is_indexed = self.verification.counts, True
-        for finding in document_findings(
-            self.archive, sound, unchanged, counts, self._remedy, with_store=self.with_store
-        ):
-            is_indexed = is_indexed and finding.place != self.archive.place(INDEX)
-            yield finding
-        if is_indexed:
-            numbers = (*sound, *unchanged)
-            self.verification.indexed |= {self.archive.place(shard_path(n)) for n in numbers}
 
     def _stored(self) -> set[int]:
         """The shards that are there, whatever the index says."""

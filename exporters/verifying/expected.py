@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from exporters.archive.shards import shard_blocks, shard_number
 from transforms.block_range import BlockRange
+from transforms.coverage import Coverage, union
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.verifying.verification import Scope
 from transforms.warehouse.checks.warehouse_check import Holding
 from transforms.warehouse.manifests.receipts import Receipt
+from transforms.warehouse.manifests.shapes import Volume
 
 Named = tuple[str, BlockRange]
 """A table and the blocks of a segment: one ZIP."""
@@ -65,3 +67,17 @@ class Expected:
     def is_due(self, blocks: BlockRange) -> bool:
         """Whether a loaded segment should be published by now."""
         return not any(map(blocks.overlaps, self._holding.unsettled))
+
+    def volumes(self) -> Sequence[Volume]:
+        """The volumes of history whose manifests can be read."""
+        return self._catalog.history() if self._catalog else ()
+
+    @property
+    def loaded(self) -> Coverage:
+        """The blocks of loaded segments, and of what may be some."""
+        return union((*self._segments, *self._holding.unread))
+
+    @property
+    def unsettled(self) -> Coverage:
+        """The blocks of volumes that a run may be about to publish."""
+        return union(self._holding.unsettled)

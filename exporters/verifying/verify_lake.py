@@ -28,7 +28,7 @@ from exporters.verifying.listing import StoreListing
 from exporters.verifying.verify_lake_file import LakeFileReader
 from exporters.verifying.verify_states import state_findings
 from transforms.block_range import BlockRange
-from transforms.coverage import Coverage, inside, union
+from transforms.coverage import Coverage, difference, union
 from transforms.errors import IntegrityError
 from transforms.lake.parquet_files import lake_reader
 from transforms.memory import MEMORY_MB
@@ -296,7 +296,6 @@ def _coverage(version: Version | None) -> Coverage:
     return union(file.blocks for file in files if not file.csv)
 
 
-def _lacking_now(lake: Lake, table: str, segments: Sequence[BlockRange]) -> list[BlockRange]:
-    """Those of some segments (ascending) that the newest version of a table lacks."""
-    there = frozenset(inside(segments, _coverage(LakeTable(lake, table).version())))
-    return [segment for segment in segments if segment not in there]
+def _lacking_now(lake: Lake, table: str, runs: Coverage) -> Coverage:
+    """Those of some blocks that the newest version of a table lacks."""
+    return difference(runs, _coverage(LakeTable(lake, table).version())) if runs else ()

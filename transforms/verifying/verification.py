@@ -74,8 +74,6 @@ class Verification:
     settle_seconds: float = 0.0
     was_stopped: bool = False
     sound: SoundParts = field(default_factory=SoundParts)
-    indexed: set[str] = field(default_factory=set)
-    """The places of the shards of which `index.json` says what is right."""
     rendered: dict[str, str] = field(default_factory=dict)
     """Of data files that rendered right, by SHA-256: the `receipts_digest` of all of their CSVs."""
     _begun: float = field(default_factory=time.monotonic)
