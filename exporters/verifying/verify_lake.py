@@ -7,7 +7,7 @@ published segment must be in every table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -31,6 +31,7 @@ from transforms.block_range import BlockRange
 from transforms.coverage import Coverage, difference, union
 from transforms.errors import IntegrityError
 from transforms.lake.parquet_files import lake_reader
+from transforms.lake.state_rows import LoadedState
 from transforms.memory import MEMORY_MB
 from transforms.scratch import scratch_folder
 from transforms.tables.registry import history_tables
@@ -49,14 +50,6 @@ from transforms.warehouse.manifests.receipts import Receipt
 
 _OF_SEGMENTS = (*history_tables(), MANIFESTS)
 _EVERYTHING = BlockRange(0, 2**63 - 1)
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedState:
-    """The newest current state that is loaded: its segment, and the receipts of its tables."""
-
-    blocks: BlockRange
-    receipts: Mapping[str, Receipt]
 
 
 @dataclass

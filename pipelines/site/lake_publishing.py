@@ -104,7 +104,7 @@ def name_lake(site: Site, lake: Lake, *, is_proven: bool = False) -> None:
         if site.settings.public_url:
             catalog, scratch = site.loaded_catalog(), site.scratch()
             loaded = loaded_state(site.warehouse.backing)
-            state = loaded[1] if loaded else {}
+            state = loaded.receipts if loaded else {}
             public = PublicDocuments(lake, site.settings.public_url, catalog, state, scratch)
             is_written = public.write(is_proven=is_proven)
         if not sound_index(lake.archive).has_lake:

@@ -189,14 +189,13 @@ def _lake(
     if not is_wanted and next(iter(archive.store.list(archive.key(f"{LAKE}/"))), None) is None:
         return
     # What reads Parquet takes its time to import, which whoever has no lake need not pay.
-    from exporters.verifying.verify_lake import LakeCheck, LoadedState
+    from exporters.verifying.verify_lake import LakeCheck
 
     state = None
     if is_own:
         # That it cannot be read is found where the warehouse is checked.
         with suppress(IntegrityError, FileNotFoundError):
-            contents = loaded_state(site.warehouse.backing)
-            state = LoadedState(*contents) if contents else None
+            state = loaded_state(site.warehouse.backing)
     yield from LakeCheck(
         archive,
         check,

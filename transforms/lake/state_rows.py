@@ -23,11 +23,17 @@ from transforms.warehouse.warehouse import Warehouse
 
 
 @dataclass(frozen=True)
-class StateRows:
-    """The tables of the newest segment's current state, as of the end of `blocks`, by name."""
+class LoadedState:
+    """The newest current state: its segment, and the receipts of its tables."""
 
     blocks: BlockRange
     receipts: Mapping[str, Receipt]
+
+
+@dataclass(frozen=True)
+class StateRows(LoadedState):
+    """The tables of the newest segment's current state, as of its end, by name."""
+
     _con: Connection
     _proof: Connection
     _writing: Lock = field(default_factory=Lock)
@@ -39,10 +45,10 @@ class StateRows:
             return write_file(self._con, self._proof, query, self.receipts[table], scratch)
 
 
-def loaded_state(backing: Backing) -> tuple[BlockRange, Mapping[str, Receipt]] | None:
-    """The newest current state that is loaded: its segment, and the receipts of its tables.
+def loaded_state(backing: Backing) -> LoadedState | None:
+    """The newest current state that is loaded; None where there is none.
 
-    None where there is none. Nothing is changed. Raises `IntegrityError` where it cannot be read.
+    Nothing is changed. Raises `IntegrityError` where it cannot be read.
     """
     snapshot = backing.log.newest()
     states = snapshot.states() if snapshot else []
@@ -58,7 +64,7 @@ def loaded_state(backing: Backing) -> tuple[BlockRange, Mapping[str, Receipt]] |
     except Error as error:
         place = backing.store.describe(volume.key)
         raise IntegrityError(f"{place} cannot be read: {error}") from error
-    return volume.blocks, {receipt.table: receipt for receipt in receipts}
+    return LoadedState(volume.blocks, {receipt.table: receipt for receipt in receipts})
 
 
 @contextmanager
