@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from exporters.archive.lake_place import MANIFESTS
-from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.manifest_file import manifest_statistics, segment_blocks
 from exporters.lake.tables import Version
@@ -20,7 +19,6 @@ from transforms.errors import IntegrityError
 from transforms.lake.parquet_files import lake_reader, readable_file
 from transforms.lake.statistics import Statistics, fitted, read_statistics
 from transforms.scratch import scratch_folder
-from transforms.stores.store import content_sha256
 from transforms.tables.file_columns import FileColumn
 from transforms.warehouse.checks.content_check import (
     csvs_problem,
@@ -33,23 +31,6 @@ from transforms.warehouse.manifests.manifest import manifest_receipts
 from transforms.warehouse.manifests.receipts import Receipt, receipts_digest
 
 
-def fetched(lake: Lake, table: str, lake_file: ActiveFile, copy: Path) -> None:
-    """Fetch a file. Raises `IntegrityError` where it is gone, or not what its name says."""
-    place = lake.place(table, lake_file.name)
-    try:
-        lake.archive.store.fetch(lake.key(table, lake_file.name), copy)
-    except FileNotFoundError as error:
-        raise IntegrityError(
-            f"{place} is gone, and its table names it: strata lake verify says what mends it"
-        ) from error
-    sha256 = content_sha256(copy)
-    if not lake_file.is_of(sha256):
-        raise IntegrityError(
-            f"{place} hashes to {sha256}, which is not what its name says: strata lake verify says "
-            "what mends it"
-        )
-
-
 def is_sound(
     version: Version, file: ActiveFile, receipts: Sequence[Receipt] | None, scratch: Path
 ) -> bool:
@@ -57,7 +38,7 @@ def is_sound(
     with scratch_folder(scratch) as folder:
         copy = folder / "file.parquet"
         try:
-            fetched(version.lake, version.table, file, copy)
+            version.lake.fetch(version.table, file, copy)
         except IntegrityError:
             return False
         with lake_reader(folder, version.lake.memory_mb, file.bytes) as con:

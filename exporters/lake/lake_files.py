@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -15,8 +15,11 @@ from pathlib import Path
 from exporters.archive.archive import Archive
 from exporters.archive.lake_place import LAKE
 from exporters.lake.log.delta import DeltaLog
+from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.log.version_cache import VersionCache
+from transforms.errors import IntegrityError
 from transforms.memory import MEMORY_MB
+from transforms.stores.store import content_sha256
 from transforms.tables.registry import history_tables
 from transforms.warehouse.manifests.shapes import Volume
 
@@ -54,6 +57,10 @@ class Lake:
         """The object's key of a file."""
         return self.archive.key(self.path(table, name))
 
+    def fetch(self, table: str, file: ActiveFile, copy: Path) -> None:
+        """Fetch a file of a table; see `fetch_proven`."""
+        fetch_proven(self.archive, self.path(table, file.name), copy, file.is_of)
+
     def parts(self, key: str) -> tuple[str, str]:
         """The table that an object of the lake belongs to (empty: none), and its name there."""
         first, slash, name = key.removeprefix(self.folder).partition("/")
@@ -67,6 +74,22 @@ class Lake:
     def place(self, table: str, name: str = "") -> str:
         """A table's or a file's full address, for a person."""
         return self.archive.place(self.path(table, name).rstrip("/"))
+
+
+def fetch_proven(archive: Archive, path: str, copy: Path, is_of: Callable[[str], bool]) -> None:
+    """Fetch a file below the chain's folder; `is_of` says whether a SHA-256 is that of its name.
+
+    Raises `IntegrityError` where it is gone, or not what its name says.
+    """
+    place, remedy = archive.place(path), "strata lake verify says what mends it"
+    try:
+        archive.store.fetch(archive.key(path), copy)
+    except FileNotFoundError as error:
+        raise IntegrityError(f"{place} is gone, and a log or a list names it: {remedy}") from error
+    sha256 = content_sha256(copy)
+    if not is_of(sha256):
+        what = f"hashes to {sha256}, which is not what its name says"
+        raise IntegrityError(f"{place} {what}: {remedy}")
 
 
 def lake_tables(volumes: Iterable[Volume]) -> list[str]:

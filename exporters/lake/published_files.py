@@ -8,7 +8,6 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from exporters.archive.lake_place import LOG
-from exporters.lake.lake_file_check import fetched
 from exporters.lake.lake_files import Lake
 from exporters.lake.log.log_files import named_files, parsed_files
 from exporters.lake.log.table_version import ActiveFile
@@ -95,7 +94,7 @@ class PublishedFiles:
 
     def _fetch(self, file: ActiveFile) -> Path:
         path = self.folder / f"{self.table}-{file.name}"
-        retried(partial(fetched, self.lake, self.table, file, path))
+        retried(partial(self.lake.fetch, self.table, file, path))
         self._copies[file.name] = path
         self.advance(file.bytes)
         return path

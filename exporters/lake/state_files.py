@@ -20,10 +20,10 @@ from exporters.archive.archive import Archive, update
 from exporters.archive.entries import Json, range_json, range_of
 from exporters.archive.json_text import FORMAT, parsed, written
 from exporters.archive.lake_place import LAKE
+from exporters.lake.lake_files import fetch_proven
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 from transforms.objects import ObjectInfo, StoredFile
-from transforms.stores.store import content_sha256
 from transforms.warehouse.files.local_files import LocalFiles
 from transforms.warehouse.manifests.shapes import Volume
 
@@ -104,15 +104,8 @@ def publish_states(
 
 
 def fetch_state(archive: Archive, state: StateFile, path: Path) -> None:
-    """Fetch a state. Raises `IntegrityError` where it is gone, or not what its name says."""
-    place = archive.place(state.path)
-    try:
-        archive.store.fetch(archive.key(state.path), path)
-    except FileNotFoundError as error:
-        raise IntegrityError(f"{place} is gone, and {LIST} names it") from error
-    digest = content_sha256(path)
-    if digest != state.sha256:
-        raise IntegrityError(f"{place} hashes to {digest}, which is not what its name says")
+    """Fetch a state; see `fetch_proven`."""
+    fetch_proven(archive, state.path, path, lambda sha256: sha256 == state.sha256)
 
 
 def listed_states(

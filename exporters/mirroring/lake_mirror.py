@@ -25,7 +25,6 @@ from exporters.archive.sound_documents import SCHEMA
 from exporters.fetching.fetch_folder import FetchFolder
 from exporters.fetching.mirror import Mirrored
 from exporters.fetching.progress import JOBS, Advance, Progress, no_progress
-from exporters.lake.lake_file_check import fetched
 from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.publication.lake_sweep import sweep_lake
@@ -175,7 +174,7 @@ class _Copies:
 
     def _fetch(self, table: str, file: ActiveFile) -> ActiveFile:
         path = self.folder.scratch / f"{table}-{file.name}"
-        retried(partial(fetched, Lake(self.source), table, file, path))
+        retried(partial(Lake(self.source).fetch, table, file, path))
         place = self._path(table, file.name)
         commit_file(path, place)
         self.folder.proofs.keep(_proof(place, file))  # it was hashed on its way

@@ -18,7 +18,7 @@ from tempfile import mkdtemp
 from exporters.archive.archive import won_race
 from exporters.archive.lake_place import MANIFESTS
 from exporters.lake.file_name import FileName
-from exporters.lake.lake_file_check import fetched, is_sound
+from exporters.lake.lake_file_check import is_sound
 from exporters.lake.lake_files import Lake, lake_tables
 from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.manifest_file import COLUMNS, manifest_statistics
@@ -249,7 +249,7 @@ class HistoryTables:
             if file.blocks.overlaps(blocks):
                 with scratch_folder(self.scratch) as folder:
                     copy = folder / "manifest.parquet"
-                    fetched(self.lake, MANIFESTS, file, copy)
+                    self.lake.fetch(MANIFESTS, file, copy)
                     receipts = [*manifest_receipts([copy])]
                 yield from (receipt for receipt in receipts if blocks.holds(receipt.blocks))
 
