@@ -32,7 +32,8 @@ from transforms.scratch import scratch_folder, sweep_scratch
 from transforms.segments.inventory import UNKNOWN_SIZE
 from transforms.tables.registry import history_tables
 from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.manifests.manifest import manifest_receipts, read_manifest
+from transforms.warehouse.manifests.manifest import manifest_receipts, read_columns
+from transforms.warehouse.manifests.manifest_rows import SEGMENTS, parse_segments
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.repair.older_log import check_not_older
 from transforms.warehouse.warehouse import Warehouse
@@ -176,7 +177,8 @@ class _ArchiveLoad:
         try:
             (copy,) = self._manifests.copies(file.blocks)
             catalog = self._catalog
-            segments = {s.blocks: s for s in read_manifest(copy) if not catalog.holds(s.blocks)}
+            published = parse_segments(read_columns(copy, SEGMENTS.names))
+            segments = {s.blocks: s for s in published if not catalog.holds(s.blocks)}
             receipts = [
                 receipt
                 for receipt in manifest_receipts([copy])

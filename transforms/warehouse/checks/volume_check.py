@@ -112,7 +112,7 @@ class VolumeCheck:
             return
         is_readable = self._receipts is not None or self._volume.kind == "state"
         if not (is_quick or is_earlier or findings) and is_readable:
-            if problem := self._problem(file, self._reading(file, receipts)):
+            if problem := self._problem(file, file.size, self._reading(file, receipts)):
                 findings = [self._finding(file, Problem.DAMAGED, problem)]
             else:
                 self._check.proven.keep(proof)
@@ -179,15 +179,15 @@ class VolumeCheck:
             ):
                 return prove_lookups(con, index, sources)
 
-        if problem := self._problem(file, read):
+        if problem := self._problem(file, volume.size, read):
             remedy = Remedy((*move_away(proof.place).commands, *REPAIR.commands))
             yield Finding(Problem.DAMAGED, proof.place, problem, remedy)
         else:
             self._check.proven.keep(proof)
 
-    def _problem(self, file: StoredFile, read: Callable[[Connection, Path], str]) -> str:
-        """What `read` says is wrong with a file, or why it cannot; errors of the machine pass."""
-        backing, size = self._backing, self._volume.size
+    def _problem(self, file: StoredFile, size: int, read: Callable[[Connection, Path], str]) -> str:
+        """What `read`, of so many bytes, says is wrong with a file; errors of the machine pass."""
+        backing = self._backing
         path = backing.files.path(file)
         try:
             with (
