@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -103,27 +104,33 @@ def load_folder(
 
 
 def load_pending(warehouse: Warehouse, source: Source, sink: PartSink) -> LoadReport:
-    """Load all that is new in a source.
+    """Load all that is new in a source."""
+    with known_views(warehouse):
+        return warehouse.load(source, warehouse.survey(source).pending, sink)
 
-    A new warehouse begins with the file of views of another one, as if it had been there: where
-    its tables are the same, the load only changes the names of files in it. To make it takes as
-    long as to load a small segment; `tests/transforms/warehouse/views` does.
+
+@contextmanager
+def known_views(warehouse: Warehouse) -> Iterator[None]:
+    """Let a new warehouse begin with the file of views of another, as if that had been there.
+
+    Where its tables are the same, a load only changes the names of files in it. To make it takes
+    longer than to load a small segment; `tests/transforms/warehouse/views` does.
     """
-    files = warehouse.survey(source).pending
     shown = [warehouse.cache / name for name in ("current.duckdb", "current.json")]
-    is_new = files and warehouse.in_folder and warehouse.catalog() is None
-    if is_new and not shown[0].exists():
-        for path, data in zip(shown, _last_views, strict=False):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
+    if not warehouse.in_folder or shown[0].exists() or warehouse.catalog() is not None:
+        yield
+        return
+    for path, data in zip(shown, _last_views, strict=False):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
     try:
-        return warehouse.load(source, files, sink)
+        yield
     finally:
-        if is_new and warehouse.catalog() is None:
+        if warehouse.catalog() is not None:
+            _last_views[:] = [path.read_bytes() for path in shown]
+        else:
             for path in shown:
                 path.unlink(missing_ok=True)
-        elif is_new:
-            _last_views[:] = [path.read_bytes() for path in shown]
 
 
 def cells_without_value(con: duckdb.DuckDBPyConnection) -> list[tuple[str, str, int]]:
