@@ -109,23 +109,23 @@ class PolarsLake:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._tables: dict[str, pl.LazyFrame] = {}
+        self._tables: dict[str, pl.DataFrame] = {}
         self.raw_cells = 0
 
     def receipts(self) -> list[CsvReceipt]:
         frame = pl.scan_delta(str(self._folder / "manifests"))
         return CsvReceipt.all_of(frame.collect().to_dicts())
 
-    def _table(self, name: str) -> pl.LazyFrame:
+    def _table(self, name: str) -> pl.DataFrame:
         if name not in self._tables:
-            self._tables[name] = pl.scan_delta(str(self._folder / name))
+            self._tables[name] = pl.scan_delta(str(self._folder / name)).collect()
         return self._tables[name]
 
     def csv(self, receipt: CsvReceipt) -> bytes:
         if not (self._folder / receipt.table).exists():  # a table that never had rows
             return pg_csv([name for name, _ in receipt.columns], [])
         held = self._table(receipt.table).filter(pl.col("_segment") == receipt.first)
-        frame = held.sort("_row").collect()
+        frame = held.sort("_row")
         assert frame["_row"].to_list() == list(range(1, len(frame) + 1))
         raw = [_kept_texts(texts) for texts in frame["_raw"].to_list()]
         kept = {name for texts in raw for name in texts}
