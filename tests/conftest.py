@@ -17,6 +17,8 @@ _SLOWEST = 10
 _MOST_WORKERS = 4
 _LONG_FILES = (
     "tests/end_to_end/test_bucket_warehouse.py",
+    "tests/exporters/loading/test_archive_load.py",
+    "tests/exporters/lake/test_exactness.py",
     "tests/faults/test_faults.py",
     "tests/end_to_end/test_attach.py",
     "tests/model/test_model.py",
