@@ -179,18 +179,19 @@ class _ArchiveLoad:
             catalog = self._catalog
             published = parse_segments(read_columns(copy, SEGMENTS.names))
             segments = {s.blocks: s for s in published if not catalog.holds(s.blocks)}
-            receipts = [
-                receipt
-                for receipt in manifest_receipts([copy])
-                if receipt.blocks in segments and self._is_published(receipt.table)
-            ]
+            receipts = [r for r in manifest_receipts([copy]) if r.blocks in segments]
+            tables = {*filter(self._is_published, {receipt.table for receipt in receipts})}
         except IntegrityError as error:
             self.report.not_taken.append(NotTaken(file.blocks, str(error)))
             return
+        own: dict[BlockRange, list[Receipt]] = {blocks: [] for blocks in segments}
+        for receipt in receipts:
+            if receipt.table in tables:
+                own[receipt.blocks].append(receipt)
         for run in contiguous_runs(segments):
-            mine = [receipt for receipt in receipts if run.holds(receipt.blocks)]
-            named = [segment for blocks, segment in segments.items() if run.holds(blocks)]
-            self._load_run(run, [_taken(segment, mine) for segment in named], mine)
+            blocks = [*filter(run.holds, segments)]
+            taken = [_taken(segments[item], own[item]) for item in blocks]
+            self._load_run(run, taken, [receipt for item in blocks for receipt in own[item]])
 
     def _is_published(self, table: str) -> bool:
         """Whether the lake may have a table.
@@ -224,11 +225,10 @@ class _ArchiveLoad:
 
 def _taken(segment: LoadedSegment, receipts: Sequence[Receipt]) -> LoadedSegment:
     """A segment as this warehouse has it: of the file in its own source nothing is known yet."""
-    own = [receipt for receipt in receipts if receipt.blocks == segment.blocks]
     return replace(
         segment,
         info=ObjectInfo(segment.name.file_name, UNKNOWN_SIZE, ""),
-        rows=sum(receipt.rows for receipt in own),
-        bytes=sum(receipt.bytes for receipt in own),
+        rows=sum(receipt.rows for receipt in receipts),
+        bytes=sum(receipt.bytes for receipt in receipts),
         index_id="",
     )

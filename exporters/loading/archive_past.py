@@ -55,12 +55,9 @@ def check_index(
     archive: Archive, segments: Sequence[LoadedSegment], receipts: Sequence[Receipt]
 ) -> None:
     """Raise `IntegrityError` where the archive's index says other of segments than the lake."""
-    place, run = (
-        archive.place(f"{LAKE}/{MANIFESTS}"),
-        BlockRange(segments[0].blocks.first, segments[-1].blocks.last),
-    )
-    zips, sources = {}, {}
-    for number in range(run.first // SHARD_BLOCKS, run.last // SHARD_BLOCKS + 1):
+    place, zips, sources = archive.place(f"{LAKE}/{MANIFESTS}"), {}, {}
+    first, last = segments[0].blocks.first, segments[-1].blocks.last
+    for number in range(first // SHARD_BLOCKS, last // SHARD_BLOCKS + 1):
         for entry in archive.shard(number).entries:
             if not entry.is_bundle:
                 (sources[entry.blocks],) = entry.segments

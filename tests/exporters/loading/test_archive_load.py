@@ -218,6 +218,18 @@ def test_of_a_file_that_others_merged_only_what_lacks_is_taken(tmp_path: Path) -
     )
 
 
+def test_rows_of_a_table_that_its_publisher_did_not_know_are_not_in_the_archive(
+    tmp_path: Path,
+) -> None:
+    """Its release loaded them as texts, and had no such table in its lake."""
+    site = _small_site(tmp_path / "theirs", 0, tables={"surprises": b"a,b\n1,2\n"})
+    assert "surprises" in _answers(Path(site.settings.warehouse))
+    assert _loaded(_load(tmp_path, site.settings.archive)) == ["1-10"]
+    answers = _answers(tmp_path / "warehouse")
+    assert "surprises" not in answers
+    assert answers["orders"] == _answers(Path(site.settings.warehouse))["orders"]
+
+
 def _small_site(folder: Path, *numbers: int, **kit: Any) -> Site:
     site = Site(replace(site_settings(folder), lake=True))
     for number in numbers:
