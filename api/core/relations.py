@@ -6,11 +6,11 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 from typing import TypeVar
 
 from transforms.block_range import BlockRange
 from transforms.lookups.index_file import IndexFile, UnreadableIndexError
+from transforms.lookups.lookup_tables import NEEDED
 from transforms.lookups.row_columns import TableColumns
 from transforms.warehouse.manifests.shapes import Shape
 
@@ -48,7 +48,7 @@ class HeldTable:
     @cached_property
     def is_usable(self) -> bool:
         """Whether the table has the columns that every query about it needs."""
-        return all(map(self.columns.has, NEEDED[self.table]))
+        return all(map(self.columns.has, _NEEDED[self.table]))
 
     @cached_property
     def columns(self) -> TableColumns:
@@ -56,21 +56,15 @@ class HeldTable:
         return TableColumns.of(self.shape.columns, self.shape.raw)
 
 
-NEEDED: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "blocks": ("height", "vega_time"),
-        "orders": ("id", "version", "vega_time", "seq_num"),
-        "withdrawals": ("id", "party_id", "vega_time"),
-        "liquidity_provisions": ("id", "vega_time", "market_id", "party_id", "reference"),
-        "live_liquidity_provisions": ("id", "vega_time", "market_id", "party_id", "reference"),
-        "node_signatures": ("resource_id", "sig"),
-        "oracle_data": ("vega_time", "seq_num", "signers"),
-        "oracle_data_oracle_specs": ("vega_time", "seq_num", "spec_id"),
-        "network_parameters": ("key", "value", "vega_time"),
-        "epochs": ("id",),
-    }
-)
-"""The columns without which a table's rows cannot be found or distinguished."""
+_PROVISIONS = (*NEEDED["liquidity_provisions"], "reference")
+_NEEDED: Mapping[str, tuple[str, ...]] = {
+    **NEEDED,
+    "liquidity_provisions": _PROVISIONS,
+    "live_liquidity_provisions": _PROVISIONS,
+    "blocks": ("height", "vega_time"),
+    "network_parameters": ("key", "value", "vega_time"),
+    "epochs": ("id",),
+}
 
 
 def answered_around(read: Callable[[], _Answer]) -> _Answer:

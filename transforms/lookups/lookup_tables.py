@@ -87,7 +87,7 @@ PAGES = {
     ORACLE_BY_TIME: ("oracle_data", "vega_time, signers, seq_num"),
     SIGNATURES: ("node_signatures", "resource_id, sig"),
 }
-_NEEDED: Mapping[str, tuple[str, ...]] = {
+NEEDED: Mapping[str, tuple[str, ...]] = {
     "orders": ("id", "vega_time", "version", "seq_num"),
     "withdrawals": ("id", "party_id", "vega_time"),
     "liquidity_provisions": ("id", "party_id", "market_id", "vega_time"),
@@ -95,6 +95,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     "oracle_data_oracle_specs": ("vega_time", "seq_num", "spec_id"),
     "node_signatures": ("resource_id", "sig"),
 }
+"""The columns without which a table's rows cannot be found or distinguished."""
 # What JSON holds exactly; other columns are read as text or as microseconds.
 _PLAIN = {"VARCHAR", "SMALLINT", "INTEGER", "BIGINT", "BOOLEAN"}
 
@@ -191,7 +192,7 @@ def _is_suited(sources: Mapping[str, LookupSource], table: str) -> bool:
     columns = sources[table].columns
     types = {column.name.lower(): conversion(table, column).type for column in columns}
     plain = _ROWS[table].plain if table in _ROWS else ("seq_num",)
-    return types.keys() >= {*_NEEDED[table]} and all(
+    return types.keys() >= {*NEEDED[table]} and all(
         types.get(name, "VARCHAR") in _PLAIN for name in plain
     )
 
