@@ -206,6 +206,7 @@ fault-test: setup weed ## thousands of kills, failing disks, damaged files, bad 
 	$(BIN)/python -m pytest $(PATIENT) --requests 20000 tests/api/test_departures.py
 	$(BIN)/python -m pytest $(PATIENT) --rewritings 10000 tests/exporters/fetching/test_rewritings.py
 	$(BIN)/python -m pytest $(PATIENT) --steps 1000 tests/model
+	$(BIN)/python -m tests.model
 
 bench: setup ## measure load, splice, merging and Dagster's own cost beside their limits
 	$(BIN)/python -m tests.benchmarks

@@ -1,43 +1,42 @@
-"""The clock of the store, moved forward: its folders' files are as old as they would be then."""
+"""The clock of the store, moved forward: what is stored then is as new as it would be."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from transforms.stores.folder_store import FolderStore
+from transforms.stores.store import PutResult
 
 DAY = 24 * 3600.0
 
 
 class Clock:
-    """What folders give for the time. Files that were not there before get that time, too."""
+    """What folders give for the time, and for that of a file which is stored."""
 
-    def __init__(self, patch: pytest.MonkeyPatch, *folders: Path) -> None:
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.days = 0.0
-        self._folders = folders
-        self._times: dict[Path, int] = {}
         real = FolderStore.now
         patch.setattr(FolderStore, "now", lambda store: real(store) + self.days * DAY)
+        for name in ("put_if_absent", "put_if_match"):
+            patch.setattr(FolderStore, name, self._stamping(getattr(FolderStore, name)))
 
     def advance(self, days: float) -> None:
         """Let some days pass."""
-        self.stamp()
         self.days += days
 
-    def stamp(self) -> None:
-        """Give files that were written since the last time the time of this clock."""
-        for folder in self._folders:
-            for path in folder.rglob("*"):
-                if path.is_file() and not path.is_symlink():
-                    self._stamp_file(path)
+    def _stamping(self, put: Callable[..., Any]) -> Callable[..., Any]:
+        def call(store: FolderStore, key: str, *arguments: Any, **options: Any) -> Any:
+            result = put(store, key, *arguments, **options)
+            if result is PutResult.IDENTICAL or not self.days:
+                return result
+            path = store.path(key)
+            modified = path.stat().st_mtime_ns + int(self.days * DAY) * 10**9
+            os.utime(path, ns=(modified, modified))
+            info = store.head(key)
+            return info.version if info and isinstance(result, str) else result
 
-    def _stamp_file(self, path: Path) -> None:
-        modified = path.stat().st_mtime_ns
-        if self._times.get(path) != modified:
-            modified += int(self.days * DAY) * 10**9
-            self._times[path] = modified
-            if self.days:
-                os.utime(path, ns=(modified, modified))
+        return call

@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from zipfile import ZipFile
 
+from exporters.zips.part_zip import write_part_zip
 from tests.model.log_files import named_files, numbers_of, snapshots
 from tests.model.model import Model
 from tests.model.world import World
@@ -32,6 +34,16 @@ def flip(path: Path) -> None:
     path.write_bytes(content)
 
 
+def alter_text(path: Path) -> None:
+    """Put a ZIP with another text in the place of a part, whole in itself."""
+    with ZipFile(path) as zip_file:
+        (name,) = zip_file.namelist()
+        header, feed, body = zip_file.read(name).partition(b"\n")
+    altered = body.replace(b"2023", b"2024")
+    assert altered != body
+    write_part_zip(path, name, header + feed, [altered], body.count(b"\n"))
+
+
 def lose_documents(warehouse: Path, count: int) -> None:
     """Delete the newest snapshots."""
     for path in snapshots(warehouse)[-count:]:
@@ -40,7 +52,7 @@ def lose_documents(warehouse: Path, count: int) -> None:
 
 def back_up(world: World, model: Model) -> Backup:
     """Copy the warehouse's folder."""
-    folder = world.home.with_name(f"{world.home.name}-backup")
+    folder = world.home / "backup"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(world.warehouse, folder, symlinks=True)
     return Backup(folder, model.copy())

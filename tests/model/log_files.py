@@ -34,12 +34,6 @@ def named_files(warehouse: Path) -> set[str]:
     return {text for text in _texts(content) if _FILE.fullmatch(text)}
 
 
-def ever_named_files(warehouse: Path) -> set[str]:
-    """The files that any snapshot names, also for those that are named no more."""
-    contents = (json.loads(path.read_bytes()) for path in snapshots(warehouse))
-    return {text for content in contents for text in _texts(content) if _FILE.fullmatch(text)}
-
-
 def remembered_files(warehouse: Path) -> set[str]:
     """The files that the newest snapshot names, or says that it names no more."""
     contents = (json.loads(path.read_bytes()) for path in snapshots(warehouse)[-1:])
@@ -74,6 +68,7 @@ class Shelf:
 
     unnamed_since: dict[str, float] = field(default_factory=dict)
     once_named: set[str] = field(default_factory=set)
+    _read: set[Path] = field(default_factory=set)
     _seen: set[str] = field(default_factory=set)
     _excused: set[str] | None = field(default_factory=set)
 
@@ -81,18 +76,25 @@ class Shelf:
         """Somebody else changed the folder: what was seen counts no more."""
         self.unnamed_since.clear()
         self.once_named.clear()
+        self._read.clear()
         self._seen.clear()
         self._excused = None
 
-    def look(self, warehouse: Path, days: float) -> Iterator[str]:
-        """Take note of what is there; what was swept too early, as sentences."""
+    def look(self, warehouse: Path, days: float, *, is_swept: bool) -> Iterator[str]:
+        """Take note of what is there; what was swept too early, as sentences.
+
+        Without `is_swept` a sweep may have died before the log forgot what it deleted.
+        """
         present, named = present_files(warehouse), named_files(warehouse)
-        self.once_named |= ever_named_files(warehouse)
-        absent = remembered_files(warehouse) - present
+        self._take_names(snapshots(warehouse))
+        remembered = remembered_files(warehouse)
+        absent = remembered - present
         if self._excused is None:  # what a log that was put back says of their age is not ours
             self._excused = absent | (present - named)
-        for name in sorted(absent - self._excused):
+        for name in sorted(absent - self._excused) if is_swept else ():
             yield f"{name} is in the newest snapshot, and is not there"
+        for name in sorted((self.once_named & present) - remembered - self._excused):
+            yield f"{name} was named, is there, and the newest snapshot says nothing of it"
         for name in self._seen - present:
             since = self.unnamed_since.pop(name, days)
             kept_days = _GRACE_DAYS if name in self.once_named else _ORPHAN_DAYS
@@ -103,6 +105,13 @@ class Shelf:
         for name in present - named:
             self.unnamed_since.setdefault(name, days)
         self._seen = present
+
+    def _take_names(self, paths: Iterable[Path]) -> None:
+        """Take note of what snapshots name that were not read yet, or say that they dropped."""
+        for path in set(paths) - self._read:
+            texts = _texts(json.loads(path.read_bytes()))
+            self.once_named |= {text for text in texts if _FILE.fullmatch(text)}
+            self._read.add(path)
 
     def overdue(self, loaded: Iterable[int], days: float) -> Iterator[str]:
         """What a sweep should have deleted by now, as sentences; `loaded` are segments' numbers."""

@@ -15,17 +15,13 @@ TABLES = ("blocks", "orders", "trades", "balances")
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One segment file: its CSVs by table and its size in bytes.
-
-    A sound one can be loaded; a fit one can be published as well.
-    """
+    """One segment file: its CSVs by table and its size in bytes. A sound one can be loaded."""
 
     number: int
     edition: int
     csvs: Mapping[str, bytes] = field(repr=False)
     size: int
     is_sound: bool = True
-    is_fit: bool = True
 
     @property
     def rows(self) -> dict[str, int]:
@@ -67,11 +63,6 @@ class Model:
             or (number not in self.loaded and not segment.is_sound)
         ]
 
-    @property
-    def unfit(self) -> list[int]:
-        """The numbers of what is loaded and may not be published."""
-        return [number for number, segment in self.loaded.items() if not segment.is_fit]
-
     def can_reload(self, numbers: Iterable[int]) -> bool:
         """Whether the source has what was loaded of these, as it was loaded."""
         return all(self.source.get(number) == self.tried.get(number) for number in numbers)
@@ -83,12 +74,11 @@ class Model:
 
     def publish(self) -> None:
         """A publication came to its end: what was published before stays as it is."""
-        fit = {number: each for number, each in self.loaded.items() if each.is_fit}
-        self.published = fit | self.published
+        self.published = self.loaded | self.published
 
     def replace(self) -> None:
         """The same with --replace: what is loaded counts."""
-        self.published |= {number: each for number, each in self.loaded.items() if each.is_fit}
+        self.published |= self.loaded
 
     def copy(self) -> Model:
         """The same, to be kept while this one goes on."""

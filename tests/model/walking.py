@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from typing import ClassVar
+
+import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.model.machine import ModelMachine
-
-EXAMPLE_STEPS = 25
-"""A new world is begun after so many."""
+from tests.model.machine import DECK, ModelMachine
 
 
 def walk(
@@ -24,13 +26,16 @@ def walk(
         """One to which a seed can be given."""
 
     Machine.may_have_lake = may_have_lake
-    machine = Machine if start is None else seed(start)(Machine)
+    _walk(Machine, steps, start, is_reduced=is_reduced)
+
+
+def _walk(machine: type[ModelMachine], steps: int, start: int | None, *, is_reduced: bool) -> None:
     phases = [Phase.generate, Phase.shrink] if is_reduced else [Phase.generate]
     run_state_machine_as_test(
-        machine,
+        machine if start is None else seed(start)(machine),
         settings=settings(
-            max_examples=max(1, steps // EXAMPLE_STEPS),
-            stateful_step_count=EXAMPLE_STEPS,
+            max_examples=max(1, steps // len(DECK)),
+            stateful_step_count=len(DECK),
             derandomize=start is None,
             database=None,
             deadline=None,
@@ -38,4 +43,36 @@ def walk(
             # Each step is a command, which takes as long as it takes.
             suppress_health_check=[*HealthCheck],
         ),
+    )
+
+
+class _BriefMachine(ModelMachine):
+    """One that ends the process where something is wrong, and says in which step."""
+
+    all_taken: ClassVar[int] = 0
+
+    def teardown(self) -> None:
+        error = sys.exc_info()[1]
+        try:
+            super().teardown()
+        except (Exception, pytest.fail.Exception) as last:  # noqa: BLE001
+            error = last
+        type(self).all_taken += len(self.taken)
+        if isinstance(error, (Exception, pytest.fail.Exception)):
+            (sentence, *_) = str(error).splitlines() or [repr(error)]
+            step = " ".join((self.taken or [("begin",)])[-1])
+            print(f"step {self.all_taken} ({step}): {sentence[:200]}")
+            sys.stdout.flush()
+            os._exit(NOTICED)
+
+
+NOTICED = 3
+"""The exit code where something is wrong."""
+
+if __name__ == "__main__":
+    _walk(
+        _BriefMachine,
+        int(sys.argv[1]),
+        int(sys.argv[2]) if sys.argv[2:] else None,
+        is_reduced=False,
     )

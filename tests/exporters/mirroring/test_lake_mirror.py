@@ -24,7 +24,7 @@ from tests.archive_kit import resealed, verify_archive
 from tests.command_kit import run_strata
 from tests.fault_proxy import FLIP_THE_ANSWER, FaultProxy, Request
 from tests.lake_readers import age
-from tests.model.disturbing import Disturbance, KilledError, disturbed
+from tests.model.disturbing import NAME, Disturbance, KilledError, disturbed
 from tests.pipelines.kit import blocks, load, make_segment, site_settings
 from tests.s3_kit import bucket_server
 from tests.segments_kit import KIT_CHAIN, table_rows
@@ -244,7 +244,7 @@ def test_killed_anywhere_it_has_nothing_wrong_and_the_next_run_ends_it(
     _make_segment(site, 3)
     mirror_all(source, out)
     _publish(site)
-    with suppress(KilledError), disturbed(Disturbance(out, step)):
+    with suppress(KilledError), disturbed(Disturbance(out, NAME, step)):
         mirror_all(source, out)
     findings = list(verify_archive(_archive(out)))
     # What follows from shards is written after them; a log is away while another takes its place.
