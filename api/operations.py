@@ -7,6 +7,7 @@ The method of an operation says in `protos.binpb` which message it answers with,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import Any
 
 from api.core.descriptors import CORE, TRADING_DATA
@@ -14,9 +15,7 @@ from api.core.open_snapshots import Reading
 from api.core.workers import next_headers
 from api.queries.liquidity import list_liquidity_provisions
 from api.queries.network import (
-    bootstrap_peers,
     history_status,
-    info,
     newest_segment,
     older_segments,
     segments_page,
@@ -242,7 +241,7 @@ CALLS: Sequence[Operation[Any]] = (
         f"{TRADING_DATA}/GetNetworkHistoryBootstrapPeers",
         "Get the peers to begin with: none",
         NoParameters,
-        bootstrap_peers(),
+        ((),),
     ),
     Operation(
         "peer_addresses",
@@ -267,7 +266,7 @@ CALLS: Sequence[Operation[Any]] = (
         f"{TRADING_DATA}/Info",
         "Get the version of the server",
         NoParameters,
-        info(),
+        (f"v{version('strata')}", ""),  # what it was built from is not known
     ),
     Operation(
         "ping",

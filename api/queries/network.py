@@ -1,10 +1,9 @@
-"""What is known of the network, its segments and time, and of this server (decisions 10, 11)."""
+"""What is known of the network, its segments and time (decisions 10, 11)."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
 
 from api.core.api_errors import FailedError, Reason
 from api.core.open_snapshots import OpenSnapshot
@@ -45,21 +44,11 @@ def history_status(snapshot: OpenSnapshot) -> Record:
     return "", "", snapshot.catalog.chain_id, ()
 
 
-def bootstrap_peers() -> Record:
-    """The peers to begin with: none."""
-    return ((),)
-
-
 def vega_time(snapshot: OpenSnapshot) -> Record:
     """The time of the newest loaded block. Raises `FailedError` where there is none."""
     if snapshot.newest is None:
         raise FailedError(Reason.LAST_BLOCK, "no block is loaded")
     return (snapshot.newest.time,)
-
-
-def info(commit: str = "") -> Record:
-    """The version of this server, and the commit that it was built from where that is known."""
-    return f"v{version('strata')}", commit
 
 
 def _ascending(snapshot: OpenSnapshot) -> Sequence[SegmentList]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from api.core.api_errors import FailedError, UnavailableError
 from api.core.open_snapshots import OpenSnapshots, Reading
 from api.queries.liquidity import changed_provisions, current_provisions
-from api.queries.network import info, segments_page, vega_time
+from api.queries.network import segments_page, vega_time
 from api.queries.orders import list_order_versions
 from api.queries.requests import ListOrderVersions, ListSegments
 from tests.api.answers_kit import ask, load, page
@@ -200,8 +201,8 @@ def test_the_network_is_known_without_a_query(tmp_path: Path) -> None:
         assert vega_time(reading.snapshot) == ((1672531200 + 20) * 10**9,)
         status, body = ask(reading, "/api/v2/networkhistory/segments")
         assert (status, len(body["segments"])) == (200, 2)
-        assert ask(reading, "/api/v2/info")[1]["version"] == info()[0]
-        assert info("abc")[1] == "abc"
+        built = {"version": f"v{version('strata')}", "commitHash": ""}
+        assert ask(reading, "/api/v2/info") == (200, built)
     assert block_time(20) == "2023-01-01 00:00:20+00"
 
 
