@@ -24,7 +24,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where Python keeps compiled modules, and so templates."""
     monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path))
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
-    folder = Path(CompiledTemplates().directory)
+    folder = CompiledTemplates().folder
     folder.mkdir(parents=True)
     return folder
 
@@ -45,12 +45,14 @@ def test_a_template_that_changed_is_compiled_again(folder: Path) -> None:
     assert len([*folder.glob("*.jinja")]) == 1, "it takes the place of the other"
 
 
-@pytest.mark.parametrize("damage", [b"", b"other bytes"])
-def test_a_file_that_is_none_is_made_again(folder: Path, damage: bytes) -> None:
+@pytest.mark.parametrize("damage", [b"", b"other bytes", "cut", "flip"])
+def test_a_damaged_file_is_made_again(folder: Path, damage: bytes | str) -> None:
     _page(_FIRST)
     (file,) = folder.glob("*.jinja")
     whole = file.read_bytes()
-    file.write_bytes(damage)
+    flipped = whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:]
+    damages: dict[bytes | str, bytes] = {"cut": whole[:-1], "flip": flipped}
+    file.write_bytes(damages.get(damage, damage if isinstance(damage, bytes) else b""))
     assert _page(_FIRST) == "a 1"
     assert file.read_bytes() == whole
 
