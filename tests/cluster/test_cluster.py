@@ -16,9 +16,14 @@ import pytest
 
 from pipelines.assets.keys import export_key, table_key
 from pipelines.settings import Settings
-from tests.cluster.cluster_kit import MOST_SECONDS, Cluster, cluster, serve
-from tests.cluster.machines_kit import Machine
-from tests.end_to_end import machines_kit as alone
+from tests.cluster.cluster_kit import (
+    MOST_SECONDS,
+    Cluster,
+    archive_of_one_machine,
+    cluster,
+    serve,
+    without_lake,
+)
 from tests.pipelines.kit import blocks, make_segment
 from transforms.tables.registry import HISTORY_TABLES
 
@@ -93,20 +98,22 @@ def outcome(segments: list[Path], tmp_path_factory: pytest.TempPathFactory) -> O
         done("set up")
         built.upload(*segments[:FIRST])
         _, second, _ = built.machines
-        of_machine = kill_at_work(built, second, only_run=False)
+        of_machine = built.stopped_work(second)
+        of_machine.worker.kill()
         done("worker killed")
         others = [machine for machine in built.machines if machine is not second]
-        of_process = kill_at_work(built, *others, only_run=True)
+        of_process = built.stopped_work(*others)
+        os.kill(of_process.process, signal.SIGKILL)
         done("process of a run killed")
         daemon = built.machines[0].services["strata-daemon"]
         daemon.kill()
         built.upload(segments[-1])
         daemon.start()
         done("daemon killed and started again")
-        seen.process_killed = failure(built, of_process)
-        seen.machine_killed = failure(built, of_machine)
+        seen.process_killed = built.failure_of(of_process.run)
+        seen.machine_killed = built.failure_of(of_machine.run)
         second.start("strata-worker")
-        built.wait_for(lambda: is_complete(built, FIRST), 600)
+        built.wait_for(lambda: built.is_complete(FIRST), 600)
         done("complete")
         seen.backfill = backfill(built)
         done("backfill")
@@ -117,7 +124,7 @@ def outcome(segments: list[Path], tmp_path_factory: pytest.TempPathFactory) -> O
         built.upload(*segments[FIRST : FIRST + LATER])
         seen.finished_by_stopped_worker = stop_at_work(built)
         done("workers stopped and started again")
-        built.wait_for(lambda: is_complete(built, FIRST + LATER), 600)
+        built.wait_for(lambda: built.is_complete(FIRST + LATER), 600)
         built.wait_for(lambda: built.get(_TIME).content != before)
         seen.followed = True
         first = built.machines[0]
@@ -125,45 +132,11 @@ def outcome(segments: list[Path], tmp_path_factory: pytest.TempPathFactory) -> O
         checked = first.strata("verify")
         seen.verified = (checked.returncode, checked.stdout + checked.stderr)
         seen.archive = built.archive()
-        seen.unfinished = unfinished(built)
+        seen.unfinished = built.unfinished()
         seen.database_log = built.database.logged()
         seen.dagster_log = "\n".join(one.logged() for one in built.machines)
         done("verified")
     return seen
-
-
-def kill_at_work(built: Cluster, *machines: Machine, only_run: bool) -> str:
-    """Kill a worker of these machines while it works, or only the process of its run.
-
-    Returns the run's id.
-    """
-    found: list[str] = []
-
-    def is_killed() -> bool:
-        for run in built.runs("STARTED"):
-            process = built.process_of(run)
-            for worker in (machine.services["strata-worker"] for machine in machines):
-                if process not in worker.processes():
-                    continue
-                os.kill(process, signal.SIGSTOP)  # so that it does not end meanwhile
-                if run in built.runs("STARTED"):
-                    found.append(run)
-                    worker.kill() if not only_run else os.kill(process, signal.SIGKILL)
-                    return True
-                os.kill(process, signal.SIGCONT)
-        return False
-
-    built.wait_for(is_killed)
-    return found[0]
-
-
-def failure(built: Cluster, run: str) -> str:
-    """Wait for the end of a run; returns why it failed."""
-    built.wait_for(lambda: ended(built, run), 600)
-    return built.database_sql(
-        f"select event from event_logs where run_id = '{run}'"
-        " and dagster_event_type = 'PIPELINE_FAILURE'"
-    )
 
 
 def stop_at_work(built: Cluster) -> str:
@@ -172,28 +145,10 @@ def stop_at_work(built: Cluster) -> str:
     (run,) = built.runs("STARTED")[:1]
     for machine in built.machines:
         machine.services["strata-worker"].stop()
-    result = ended(built, run)
+    result = built.end_of(run)
     for machine in built.machines:
         machine.start("strata-worker")
     return result
-
-
-def ended(built: Cluster, run: str) -> str:
-    """How a run ended; empty where it has not."""
-    return next((one for one in ("SUCCESS", "FAILURE", "CANCELED") if run in built.runs(one)), "")
-
-
-def unfinished(built: Cluster) -> list[str]:
-    """The runs that are at work or wait."""
-    return built.runs("QUEUED", "NOT_STARTED", "STARTING", "STARTED", "CANCELING")
-
-
-def is_complete(built: Cluster, segments: int) -> bool:
-    """Whether the archive has so many segments and no run is at work."""
-    if unfinished(built):
-        return False
-    zips = sum(name.endswith(".zip") for name in built.published())
-    return zips == segments * len(HISTORY_TABLES)
 
 
 def backfill(built: Cluster) -> str:
@@ -278,27 +233,11 @@ def test_warehouse_and_archive_are_verified(outcome: Outcome) -> None:
 def test_the_archive_is_that_of_one_machine_to_the_byte(
     outcome: Outcome, segments: list[Path], tmp_path: Path
 ) -> None:
-    places = {
-        "STRATA_SOURCE": str(segments[0].parent),
-        "STRATA_WAREHOUSE": str(tmp_path / "warehouse"),
-        "STRATA_ARCHIVE": str(tmp_path / "archive"),
-    }
-    machine = alone.Machine(tmp_path / "machine", places)
-    assert machine.run("run").returncode == 1  # for the damaged segment
-    archive = tmp_path / "archive"
-    wanted = {
-        str(path.relative_to(archive)): path.read_bytes()
-        for path in archive.rglob("*")
-        if path.is_file() and path.parent.name != ".strata-scratch"
-    }
+    # For the damaged segment it leaves with 1.
+    wanted = archive_of_one_machine(segments[0].parent, tmp_path, code=1)
 
     assert len([name for name in wanted if name.endswith(".zip")]) == 65 * len(HISTORY_TABLES)
-    # The lake's logs and files depend on when and in which runs it was published.
-    assert _without_lake(outcome.archive) == _without_lake(wanted)
-
-
-def _without_lake(objects: dict[str, bytes]) -> dict[str, bytes]:
-    return {key: data for key, data in objects.items() if "/lake/" not in key}
+    assert without_lake(outcome.archive) == without_lake(wanted)
 
 
 def test_nobody_met_a_lock(outcome: Outcome) -> None:

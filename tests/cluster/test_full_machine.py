@@ -79,7 +79,7 @@ def _two_machines(
         settings.write_text("requirepass change-me\n")
         with valkey_server(folder / "valkey", settings) as broker:
             for machine in (full, spare):
-                variables = _variables(machine, site, database, broker)
+                variables = _variables(machine, site, database, broker.port)
                 machine.configure(**variables)
             full.configure(STRATA_FREE_MB=str(ANY_DISK))
             for name, value in variables.items():
