@@ -105,6 +105,22 @@ class Cluster:
         zips = sum(name.endswith(".zip") for name in self.published())
         return zips == segments * len(HISTORY_TABLES)
 
+    def final_status(self) -> str:
+        """Wait until nothing is to do any more; returns what `strata status --json` says then.
+
+        Where several runs share a volume, only the last one's end lets the lake follow it: the next
+        look of the sensor requests a run for that.
+        """
+        status = ""
+
+        def is_done() -> bool:
+            nonlocal status
+            status = self.machines[0].strata("status", "--json").stdout
+            return '"to_do": []' in status
+
+        self.wait_for(is_done)
+        return status
+
     def stopped_work(self, *machines: Machine) -> Work:
         """Stop the process of a run while it works on one of these machines."""
         stopped: list[Work] = []
