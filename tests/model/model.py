@@ -63,6 +63,11 @@ class Model:
             or (number not in self.loaded and not segment.is_sound)
         ]
 
+    @property
+    def differs(self) -> bool:
+        """Whether something is published otherwise than it is loaded."""
+        return any(self.loaded.get(n) not in (None, each) for n, each in self.published.items())
+
     def can_reload(self, numbers: Iterable[int]) -> bool:
         """Whether the source has what was loaded of these, as it was loaded."""
         return all(self.source.get(number) == self.tried.get(number) for number in numbers)
