@@ -126,6 +126,16 @@ class DeltaLog:
                 self._cache.write(self._table, self._expected, state)
         return self._expected
 
+    def is_renewed(self) -> bool:
+        """Expect the newest version; whether another one was expected until now.
+
+        Raises `IntegrityError` where the log is damaged.
+        """
+        before = self.expected()
+        self._forget()
+        newest = self.expected()
+        return (newest and newest.number) != (before and before.number)
+
     def recent(self) -> TableVersion | None:
         """The version that the log had within the last hour, as far as this machine knows.
 

@@ -28,7 +28,7 @@ from exporters.lake.tables import LakeTable, NewFile, Version
 from exporters.publishing.replace import Correction
 from transforms.block_range import BlockRange
 from transforms.coverage import inside, union
-from transforms.errors import ConflictError
+from transforms.errors import ConflictError, IntegrityError
 from transforms.lake.parquet_rows import LoadedHistory
 from transforms.objects import StoredFile
 from transforms.scratch import scratch_folder
@@ -132,7 +132,20 @@ class HistoryTables:
         return report.and_(self._corrected(MANIFESTS, blocks, correction))
 
     def _followed(self, table: str) -> LakeReport:
-        return self._alone(table, partial(self._follow, table))
+        report = self._alone(table, partial(self._follow, table))
+        # What this machine knows of the tables may be older than what another one put right.
+        if report.refused and self._is_renewed(table):
+            return self._alone(table, partial(self._follow, table))
+        return report
+
+    def _is_renewed(self, table: str) -> bool:
+        """Read the logs that a refusal goes by; whether one had another version than was known."""
+        self._differing.clear()
+        logs = [LakeTable(self.lake, name) for name in (table, MANIFESTS)]
+        try:
+            return any([log.is_renewed() for log in logs])  # noqa: C419 - each of them is read
+        except IntegrityError:  # it is what was refused, or is told of its own table
+            return False
 
     def _corrected(
         self, table: str, blocks: Collection[BlockRange], correction: Correction

@@ -258,6 +258,24 @@ def test_a_correction_replaces_the_file_and_is_in_the_revisions(
     assert replace_in_lake(other.site, ALL, ["orders"], WHY).replaced == 0
 
 
+def test_a_machine_goes_by_what_another_one_put_right(
+    lake: LakeSite, corrected: LakeSite, tmp_path: Path
+) -> None:
+    archive = Path(lake.site.settings.archive)
+    first, second = (
+        corrected.elsewhere(archive, folder=tmp_path / name) for name in ("first", "second")
+    )
+    assert [refused.table for refused in _merge(second).refused] == ["orders"]
+    replace_published(first.site, ALL[2:], ["orders"], WHY)
+    assert not replace_in_lake(first.site, ALL, ["orders"], WHY).refused
+
+    report = _merge(second)
+
+    assert report.refused == ()
+    assert lake.spans("orders") == ["1-40"]
+    second.check(*ALL)
+
+
 def test_a_merge_that_is_due_is_no_correction(lake: LakeSite) -> None:
     lake.site.warehouse.compact(most_partial=1)
 
