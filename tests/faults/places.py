@@ -128,7 +128,8 @@ def undisturbed(place: Place, settings: Mapping[str, str], *commands: Sequence[s
 def archive_files(place: Place) -> dict[str, bytes]:
     """Every published file, and of the lake the rows that its tables name, by their blocks.
 
-    Logs have the time of each commit in them, and each data file is one of its kind.
+    Logs have the time of each commit in them, each data file is one of its kind, and manifests have
+    the source's own version of each segment, as when it was written.
     """
     files = {
         str(path.relative_to(place.archive)): path.read_bytes()
@@ -141,6 +142,7 @@ def archive_files(place: Place) -> dict[str, bytes]:
         for path in active_files(log.parent):  # deltalake does not work in forks of who opened it
             blocks = path.name.partition(".")[0]
             rows = pq.ParquetFile(path).read(use_threads=False).replace_schema_metadata(None)
+            rows = rows.select([name for name in rows.column_names if name != "source_version"])
             files[f"{log.parent.relative_to(place.archive)}/{blocks}"] = _content(rows)
     return files
 
