@@ -293,7 +293,7 @@ def test_a_full_disk_leaves_all_as_it_was(tmp_path: Path) -> None:
     disk, folder = tmp_path / "disk", tmp_path / "s"
     disk.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1536k", "strata-test", disk], capture_output=True
+        ["mount", "-t", "tmpfs", "-o", "size=4096k", "strata-test", disk], capture_output=True
     )
     if mounted.returncode:
         pytest.skip("no file system may be mounted here")
