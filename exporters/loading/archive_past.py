@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import product
 
 from exporters.archive.archive import Archive
+from exporters.archive.entries import Csv, SegmentSource
 from exporters.archive.lake_place import LAKE, MANIFESTS
 from exporters.archive.shards import SHARD_BLOCKS
 from exporters.fetching.past import PastChangedError
@@ -55,28 +56,42 @@ def check_index(
     archive: Archive, segments: Sequence[LoadedSegment], receipts: Sequence[Receipt]
 ) -> None:
     """Raise `IntegrityError` where the archive's index says other of segments than the lake."""
-    place, zips, sources = archive.place(f"{LAKE}/{MANIFESTS}"), {}, {}
+    place = archive.place(f"{LAKE}/{MANIFESTS}")
+    zips: dict[tuple[BlockRange, str], Csv] = {}
+    sources: dict[BlockRange, SegmentSource] = {}
     first, last = segments[0].blocks.first, segments[-1].blocks.last
     for number in range(first // SHARD_BLOCKS, last // SHARD_BLOCKS + 1):
         for entry in archive.shard(number).entries:
             if not entry.is_bundle:
-                (sources[entry.blocks],) = entry.segments
+                (source,) = entry.segments
+                if sources.setdefault(source.blocks, source) != source:
+                    raise IntegrityError(
+                        f"{archive.place(entry.path)} was made of another segment "
+                        f"{source.blocks} than the ZIPs beside it"
+                    )
                 zips[entry.blocks, entry.table] = entry.members[0]
     for segment in segments:
-        source = sources.get(segment.blocks)
-        if source is None or source.sha256 != segment.sha256:
+        if sources.get(segment.blocks) != _source(segment):
             raise IntegrityError(
                 f"{place} has segment {segment.name}, of which no ZIP is published: its keeper "
                 "should run strata verify"
             )
-    said = {(r.blocks, r.table): (r.sha256, r.schema) for r in receipts}
+    said = {(r.blocks, r.table): (r.rows, r.bytes, r.sha256, r.schema) for r in receipts}
     for blocks, table in product((segment.blocks for segment in segments), HISTORY_TABLES):
         csv = zips.get((blocks, table))
-        if said.get((blocks, table)) != (csv and (csv.sha256, csv.schema)):
+        if said.get((blocks, table)) != (csv and (csv.rows, csv.bytes, csv.sha256, csv.schema)):
             raise IntegrityError(
                 f"{place} and the index say different of table {table} of segment {blocks}: its "
                 "keeper should run strata verify"
             )
+
+
+def _source(segment: LoadedSegment) -> SegmentSource:
+    """A segment as the index has it."""
+    name = segment.name
+    return SegmentSource(
+        name.blocks, name.version, segment.segment_id, segment.sha256, segment.previous_id
+    )
 
 
 def _refuse(archive: Archive, differences: Sequence[str]) -> None:
