@@ -153,7 +153,7 @@ class CursorFormat:
 
     def encode(self, values: Values) -> str:
         """The cursor of a row with these values: all of them, or the first `main`."""
-        return self._encoded([values], len(self._names[: len(values)]))[0]
+        return self._encoded([values], min(len(values), len(self._names)))[0]
 
     def encode_main(self, rows: Sequence[Values]) -> list[str]:
         """The cursors of rows that begin with these values, of the first `main` of them."""

@@ -112,10 +112,6 @@ class LakeTable:
         """The version upon which a commit is tried first; see `DeltaLog.expected`."""
         return self._version(self._log.expected())
 
-    def is_renewed(self) -> bool:
-        """Read the newest version; whether another one was expected until now."""
-        return self._log.is_renewed()
-
     def recent(self) -> Version | None:
         """The version of the last hour, if this machine knows one; see `DeltaLog.recent`."""
         return self._version(self._log.recent())

@@ -126,16 +126,6 @@ class DeltaLog:
                 self._cache.write(self._table, self._expected, state)
         return self._expected
 
-    def is_renewed(self) -> bool:
-        """Expect the newest version; whether another one was expected until now.
-
-        Raises `IntegrityError` where the log is damaged.
-        """
-        before = self.expected()
-        self._forget()
-        newest = self.expected()
-        return (newest and newest.number) != (before and before.number)
-
     def recent(self) -> TableVersion | None:
         """The version that the log had within the last hour, as far as this machine knows.
 
@@ -170,8 +160,8 @@ class DeltaLog:
             self._cache.write(self._table, entry.version, entry.state, entry.time)
         return entry.version
 
-    def _forget(self) -> None:
-        """Read the log before the next commit: another version follows than was expected."""
+    def forget(self) -> None:
+        """Expect nothing any more: the newest version is read when it is asked for."""
         self._expected = None
         if self._cache is not None:
             self._cache.forget(self._table)
@@ -209,7 +199,7 @@ class DeltaLog:
         try:
             state = self._store.put_if_match(key, data, None, "application/json")
         except LostRaceError as error:
-            self._forget()
+            self.forget()
             raise LostRaceError(f"{self.place} was changed by another writer: {error}") from error
         # Not all tables at once: a run should cost what the one before did.
         if following.number and (following.number + crc32(self._table.encode())) % _COMMITS == 0:

@@ -28,7 +28,7 @@ from exporters.lake.tables import LakeTable, NewFile, Version
 from exporters.publishing.replace import Correction
 from transforms.block_range import BlockRange
 from transforms.coverage import inside, union
-from transforms.errors import ConflictError, IntegrityError
+from transforms.errors import ConflictError
 from transforms.lake.parquet_rows import LoadedHistory
 from transforms.objects import StoredFile
 from transforms.scratch import scratch_folder
@@ -133,19 +133,13 @@ class HistoryTables:
 
     def _followed(self, table: str) -> LakeReport:
         report = self._alone(table, partial(self._follow, table))
+        if not report.refused:
+            return report
         # What this machine knows of the tables may be older than what another one put right.
-        if report.refused and self._is_renewed(table):
-            return self._alone(table, partial(self._follow, table))
-        return report
-
-    def _is_renewed(self, table: str) -> bool:
-        """Read the logs that a refusal goes by; whether one had another version than was known."""
+        for name in (table, MANIFESTS):
+            self.lake.log(name).forget()
         self._differing.clear()
-        logs = [LakeTable(self.lake, name) for name in (table, MANIFESTS)]
-        try:
-            return any([log.is_renewed() for log in logs])  # noqa: C419 - each of them is read
-        except IntegrityError:  # it is what was refused, or is told of its own table
-            return False
+        return self._alone(table, partial(self._follow, table))
 
     def _corrected(
         self, table: str, blocks: Collection[BlockRange], correction: Correction
@@ -249,11 +243,11 @@ class HistoryTables:
 
     def _is_same(self, table: str, blocks: BlockRange) -> bool:
         """Whether the lake's receipts in these blocks, if any, are those of what is loaded."""
-        if blocks not in self._differing:
+        tables = self._differing.get(blocks)  # tables that follow side by side may clear it
+        if tables is None:
             loaded = {_said(receipt) for receipt in self.loaded.receipts(blocks)}
             others = (receipt for receipt in self._receipts(blocks) if _said(receipt) not in loaded)
-            self._differing[blocks] = frozenset(receipt.table for receipt in others)
-        tables = self._differing[blocks]
+            tables = self._differing[blocks] = frozenset(receipt.table for receipt in others)
         return table not in tables and not (table == MANIFESTS and tables)
 
     def _receipts(self, blocks: BlockRange) -> Iterator[Receipt]:
