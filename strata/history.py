@@ -17,7 +17,7 @@ from transforms.duck import quote_name, quote_text, set_up
 from transforms.errors import ConfigError, RangeError
 from transforms.tables.registry import known_table
 from transforms.warehouse.manifests.shapes import Extent, QueryTables, Times
-from transforms.warehouse.questions.query_tables import query_tables
+from transforms.warehouse.questions.queries import query_tables
 from transforms.warehouse.views.catalog_views import view_names
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse

@@ -14,8 +14,7 @@ from exporters.archive.archive import Archive
 from exporters.archive.entries import SegmentSource
 from exporters.publishing.request import PublishRequest
 from exporters.verifying.archive_check import ArchiveCheck
-from exporters.verifying.listing import StoreListing
-from exporters.verifying.strangers import stranger_findings
+from exporters.verifying.listing import StoreListing, stranger_findings
 from exporters.zip_names import csv_name, zip_name
 from exporters.zips.part_zip import write_part_zip
 from transforms.block_range import BlockRange

@@ -30,7 +30,7 @@ from transforms.open_files import check_open_files
 from transforms.sessions import Row, Session, SessionPool, Value
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.data_files import rows_sql
-from transforms.warehouse.manifests.segment_lists import SegmentList
+from transforms.warehouse.manifests.receipt_columns import SegmentList
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.warehouse import Warehouse
 

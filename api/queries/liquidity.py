@@ -20,7 +20,7 @@ from transforms.lookups.lookup_tables import (
     PROVISIONS_BY_PARTY,
 )
 from transforms.lookups.row_columns import PROVISION
-from transforms.warehouse.manifests.segment_lists import SegmentList
+from transforms.warehouse.manifests.receipt_columns import SegmentList
 
 BATCH = 50
 """The most provisions in one message of the stream."""

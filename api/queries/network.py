@@ -9,7 +9,7 @@ from api.core.api_errors import FailedError, Reason
 from api.core.open_snapshots import OpenSnapshot
 from api.queries.pagination import Record
 from api.queries.requests import ListSegments
-from transforms.warehouse.manifests.segment_lists import SegmentList, in_order
+from transforms.warehouse.manifests.receipt_columns import SegmentList, in_order
 
 MOST_SEGMENTS = 10_000
 """The most in one answer: as many as go into a message that gRPC's clients take (4 MiB)."""

@@ -9,26 +9,60 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+import pyarrow as pa
+
 from exporters.archive.lake_place import MANIFESTS
 from exporters.lake.log.table_version import ActiveFile
-from exporters.lake.manifest_file import manifest_statistics, segment_blocks
 from exporters.lake.tables import Version
-from transforms.block_range import contiguous_runs
+from transforms.block_range import BlockRange, contiguous_runs
 from transforms.duck import Connection, quote_files
 from transforms.errors import IntegrityError
-from transforms.lake.parquet_files import lake_reader, readable_file
-from transforms.lake.statistics import Statistics, fitted, read_statistics
+from transforms.lake.parquet_files import (
+    Statistics,
+    fitted,
+    lake_reader,
+    read_statistics,
+    readable_file,
+)
 from transforms.scratch import scratch_folder
-from transforms.tables.file_columns import FileColumn
-from transforms.warehouse.checks.content_check import (
+from transforms.tables.file_columns import RECEIPT_LIST, FileColumn
+from transforms.warehouse.checks.file_check import (
     csvs_problem,
     file_types,
     rows_problem,
     types_problem,
 )
 from transforms.warehouse.manifests.data_files import file_sql
-from transforms.warehouse.manifests.manifest import manifest_receipts
+from transforms.warehouse.manifests.manifest import manifest_receipts, read_columns
+from transforms.warehouse.manifests.manifest_rows import SEGMENTS
 from transforms.warehouse.manifests.receipts import Receipt, receipts_digest
+
+_TYPES = {pa.string(): "string", pa.int32(): "integer", pa.int64(): "long"}
+_DESCRIBED = ("first_block", "last_block")
+COLUMNS = (
+    *(FileColumn(field.name, _TYPES[field.type], field.name in _DESCRIBED) for field in SEGMENTS),
+    FileColumn("receipts", RECEIPT_LIST),
+)
+"""The columns of the table."""
+
+
+def segment_blocks(path: Path) -> list[BlockRange]:
+    """The blocks of the segments of a manifest. Raises `IntegrityError` where it is damaged."""
+    table = read_columns(path, _DESCRIBED)
+    return [*map(BlockRange, *(table.column(name).to_pylist() for name in _DESCRIBED))]
+
+
+def manifest_statistics(path: Path) -> Statistics:
+    """What the log says of a manifest. Raises `IntegrityError` where it is damaged."""
+    blocks = segment_blocks(path)
+    firsts, lasts = [item.first for item in blocks], [item.last for item in blocks]
+    summary = {
+        "numRecords": len(blocks),
+        "minValues": dict(zip(_DESCRIBED, (min(firsts), min(lasts)), strict=True)),
+        "maxValues": dict(zip(_DESCRIBED, (max(firsts), max(lasts)), strict=True)),
+        "nullCount": dict.fromkeys(_DESCRIBED, 0),
+    }
+    return Statistics(len(blocks), json.dumps(summary, separators=(",", ":")))
 
 
 def is_sound(

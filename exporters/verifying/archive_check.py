@@ -23,7 +23,6 @@ from exporters.verifying.verify_documents import document_findings, document_key
 from exporters.verifying.verify_zips import ZipsCheck
 from transforms.block_range import BlockRange
 from transforms.errors import ConfigError, IntegrityError
-from transforms.verifying.counts import Kind
 from transforms.verifying.findings import (
     LOAD,
     PUBLISH,
@@ -34,7 +33,7 @@ from transforms.verifying.findings import (
     run_sentences,
     unreadable,
 )
-from transforms.verifying.verification import Verification
+from transforms.verifying.verification import Kind, Verification
 from transforms.warehouse.manifests.receipts import Receipt
 
 _WORKERS = 4

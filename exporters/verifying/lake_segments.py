@@ -11,8 +11,7 @@ from exporters.archive.lake_place import LAKE, MANIFESTS
 from exporters.archive.shards import SHARD_BLOCKS, shard_blocks, shard_path
 from exporters.archive.sound_documents import sound_index
 from exporters.archive.sums import completeness
-from exporters.verifying.expected import Expected, Named
-from exporters.verifying.kept_manifests import KeptManifests
+from exporters.verifying.expected import Expected, KeptManifests, Named
 from transforms.block_range import BlockRange
 from transforms.coverage import Coverage, difference, inside, intersection, union
 from transforms.errors import IntegrityError

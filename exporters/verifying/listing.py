@@ -1,4 +1,7 @@
-"""The names of all objects of a store, on disk: a large archive has millions of them."""
+"""The names of all objects of a store, on disk: a large archive has millions of them.
+
+What is crossed off is accounted for; what is left in the end is a stranger.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,23 @@ import os
 import re
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from exporters.archive.chain_list import CHAINS
 from exporters.archive.shards import SHARD_BLOCKS
+from exporters.archive.sound_documents import HOME
 from transforms.objects import ObjectInfo
 from transforms.scratch import scratch_folder
-from transforms.stores.store import Store
+from transforms.stores.store import SCRATCH, Store
+from transforms.tables.registry import HISTORY_TABLES
+from transforms.verifying.findings import Finding, Problem, move_away
+from transforms.verifying.verification import YOUNG_SECONDS
 
 if TYPE_CHECKING:
     from hashlib import _Hash
@@ -169,3 +178,54 @@ class StoreListing:
                 "where instr(key, '/') > 0 order by 1"
             )
             return [str(name) for (name,) in self._con.execute(query)]
+
+
+@contextmanager
+def local_copy(store: Store, key: str, scratch: Path | None, name: str) -> Iterator[Path]:
+    """An object as a local file: a folder's own, or a copy of this name, for the block.
+
+    Raises `FileNotFoundError` where it is not there.
+    """
+    own = store.path(key)
+    if own is not None:
+        if not own.is_file():
+            raise FileNotFoundError(own)
+        yield own
+        return
+    with scratch_folder(scratch) as folder:
+        copy = folder / name
+        store.fetch(key, copy)
+        yield copy
+
+
+_TABLES = "|".join(HISTORY_TABLES)
+_OURS = re.compile(
+    rf"[^/]+/(?:(?:{_TABLES})/[^/]+-\d+-\d+\.zip(?:\.sha256)?"
+    r"|index/(?:blocks-)?\d+\.(?:json|html|sha256)|index\.(?:json|html)|revisions(?:\.copy)?\.json"
+    r"|(?:latest|conditions)\.json|llms\.txt|strata\.(?:sql|duckdb)|feed\.xml|SHA256SUMS|(?:SHA256SUMS|index\.json)\.minisig)"
+)
+
+
+def stranger_findings(
+    store: Store, listing: StoreListing, chains: Collection[str]
+) -> Iterator[Finding]:
+    """Yield what is left of a listing from which all that is named was crossed off.
+
+    What a publisher at work may have put there, and not named yet, is none for an hour.
+    """
+    listing.cross_off((CHAINS, HOME))
+    folders: Counter[str] = Counter()
+    for info in listing.left():
+        top, slash, _ = info.key.partition("/")
+        is_young = listing.time - info.modified < YOUNG_SECONDS
+        if top == SCRATCH or (is_young and _OURS.fullmatch(info.key)):
+            continue
+        if slash and top not in chains:
+            folders[top] += 1
+            continue
+        place = store.describe(info.key)
+        yield Finding(Problem.ORPHAN, place, "nothing in the archive names it", move_away(place))
+    for folder, count in sorted(folders.items()):
+        place = store.describe(folder)
+        what = f"it is the folder of no chain of this archive, and holds {count} files"
+        yield Finding(Problem.ORPHAN, place, what, move_away(place))

@@ -13,8 +13,8 @@ from transforms.errors import IntegrityError
 from transforms.lake.public_database import database_contents, write_database
 from transforms.lake.public_views import file_lists
 from transforms.scratch import scratch_folder
-from transforms.verifying.counts import Counts, Kind
 from transforms.verifying.findings import Finding, Problem, Remedy
+from transforms.verifying.verification import Counts, Kind
 
 _GONE = "it should be there, and is not"
 

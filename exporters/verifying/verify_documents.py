@@ -1,4 +1,4 @@
-"""The documents of an archive: each is computed again and compared with what is stored."""
+"""The documents of an archive: each is computed again, and signatures are held against a key."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from exporters.archive.documents import ArchiveDocument, chain_documents, docume
 from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL
 from exporters.archive.revisions import REVISIONS, REVISIONS_COPY, right_revisions
 from exporters.archive.sound_documents import HOME
+from exporters.signing_keys import PublicKey, check_signature
 from transforms.errors import IntegrityError
 from transforms.stores.read_only import ReadOnlyStore
 from transforms.stores.store import Store
-from transforms.verifying.counts import Counts, Kind
 from transforms.verifying.findings import Finding, Problem, Remedy, unreadable
+from transforms.verifying.verification import Counts, Kind
 
 _KINDS = {
     "json": Kind.DOCUMENTS,
@@ -160,3 +161,27 @@ def _revisions(archive: Archive, counts: Counts, remedy: Remedy) -> Iterator[Fin
         elif stored != expected:
             what = "it is damaged, or lacks what its other copy says"
             yield Finding(Problem.BAD_INDEX, archive.place(name), what, remedy)
+
+
+_SIGN = Remedy(("strata publish",), "with STRATA_SIGNING_KEY set to the right key")
+
+
+def signature_findings(
+    archive: Archive, public_key: PublicKey, counts: Counts
+) -> Iterator[Finding]:
+    """Yield which documents of a chain are not signed by the key."""
+    for name in SIGNATURES:
+        place = archive.place(f"{name}{ENDING}")
+        counts.expect(Kind.DOCUMENTS)
+        data, signature = archive.read(name), archive.read(f"{name}{ENDING}")
+        counts.read(Kind.DOCUMENTS, 0 if signature is None else 1)
+        if data is None:
+            continue  # that it is gone is found where it is read
+        if signature is None:
+            what = f"{name} is not signed, or its signature is gone"
+            yield Finding(Problem.BAD_SIGNATURE, place, what, _SIGN)
+            continue
+        try:
+            check_signature(data, signature, public_key, archive.place(name))
+        except IntegrityError as error:
+            yield Finding(Problem.BAD_SIGNATURE, place, str(error), _SIGN)

@@ -20,22 +20,19 @@ from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.publication.lake_sweep import tables_there
 from exporters.lake.publication.state_tables import is_state
 from exporters.lake.tables import LakeTable, Version
-from exporters.verifying.expected import Expected
-from exporters.verifying.kept_manifests import KeptManifests
-from exporters.verifying.lake_leftovers import leftover_findings
+from exporters.verifying.expected import Expected, KeptManifests
+from exporters.verifying.lake_leftovers import leftover_findings, state_findings
 from exporters.verifying.lake_segments import SegmentsCheck
 from exporters.verifying.listing import StoreListing
 from exporters.verifying.verify_lake_file import LakeFileReader
-from exporters.verifying.verify_states import state_findings
 from transforms.block_range import BlockRange
 from transforms.coverage import Coverage, difference, union
 from transforms.errors import IntegrityError
 from transforms.lake.parquet_files import lake_reader
-from transforms.lake.state_rows import LoadedState
+from transforms.lake.parquet_rows import LoadedState
 from transforms.memory import MEMORY_MB
 from transforms.scratch import scratch_folder
 from transforms.tables.registry import history_tables
-from transforms.verifying.counts import Kind
 from transforms.verifying.findings import (
     LAKE_PUBLISH,
     LAKE_RESTORE,
@@ -45,7 +42,7 @@ from transforms.verifying.findings import (
     make_log_again,
     replace_in_lake,
 )
-from transforms.verifying.verification import Verification
+from transforms.verifying.verification import Kind, Verification
 from transforms.warehouse.manifests.receipts import Receipt
 
 _OF_SEGMENTS = (*history_tables(), MANIFESTS)

@@ -11,17 +11,15 @@ from pathlib import Path
 from exporters.lake.lake_file_check import file_problems
 from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.tables import Version
-from exporters.verifying.listing import StoreListing, listed_object
-from exporters.verifying.local_copy import local_copy
+from exporters.verifying.listing import StoreListing, listed_object, local_copy
 from transforms.duck import Connection
 from transforms.errors import IntegrityError
 from transforms.machine_errors import MemoryLimitError
 from transforms.objects import ObjectInfo
 from transforms.stores.store import content_sha256
-from transforms.verifying.counts import Kind
 from transforms.verifying.findings import Finding, Problem, Remedy, unreadable
 from transforms.verifying.proofs import Proof
-from transforms.verifying.verification import YOUNG_SECONDS, Verification
+from transforms.verifying.verification import YOUNG_SECONDS, Kind, Verification
 from transforms.warehouse.manifests.receipts import Receipt, receipts_digest
 
 

@@ -18,7 +18,7 @@ from exporters.archive.shards import shard_number, shard_path
 from exporters.exports.plan import NotHeldError
 from exporters.publishing.block_times import block_times
 from exporters.publishing.bundles import spliced_bundle
-from exporters.verifying.local_copy import local_copy
+from exporters.verifying.listing import local_copy
 from exporters.zips.reader import read_members
 from exporters.zips.sources import LocalSource
 from transforms.errors import IntegrityError, RangeError

@@ -15,10 +15,9 @@ from exporters.verifying.expected import Named
 from exporters.verifying.listing import StoreListing, listed_object
 from exporters.verifying.unchanged_shards import ShardFacts
 from exporters.verifying.verify_zip import ZipCheck, ZipReader
-from transforms.verifying.counts import Kind
 from transforms.verifying.findings import Finding, Problem, Remedy, replace_zips
 from transforms.verifying.proofs import Proof
-from transforms.verifying.verification import Verification
+from transforms.verifying.verification import Kind, Verification
 from transforms.warehouse.manifests.receipts import Receipt
 
 

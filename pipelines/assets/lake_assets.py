@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from exporters.lake.reports import LakeReport
+from exporters.lake.tables import LakeReport
 from pipelines.assets.keys import LAKE, LAKE_TABLES, export_key
 from pipelines.assets.same_warehouse import check_warehouse
 from pipelines.batches import segments_of_run

@@ -10,8 +10,7 @@ from exporters.archive.figures import size_text
 from pipelines.commands.asking import asked_extent
 from pipelines.commands.display import Screen
 from pipelines.commands.options import json_option, open_site, warehouse_option
-from transforms.warehouse.questions.copy_range import choose_segments
-from transforms.warehouse.questions.warehouse_copy import write_copy
+from transforms.warehouse.questions.warehouse_copy import choose_segments, write_copy
 
 
 @click.command("copy")

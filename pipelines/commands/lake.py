@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import click
 
-from exporters.lake.reports import LakeReport
+from exporters.lake.tables import LakeReport
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import CONFLICT, DAMAGED, OK
 from pipelines.commands.found import FindingList, show_findings

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from exporters.archive.figures import size_text
-from exporters.lake.reports import LakeReport
+from exporters.lake.tables import LakeReport
 from pipelines.commands.display import Screen
 
 

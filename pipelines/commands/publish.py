@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 import click
 
 from exporters.archive.figures import size_text
-from exporters.lake.reports import LakeReport
+from exporters.lake.tables import LakeReport
 from exporters.publishing.publication import Outcome, Published, PublishReport
 from exporters.publishing.replace import Correction
 from pipelines.batches import plan_batches

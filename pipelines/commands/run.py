@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from exporters.archive.figures import size_text
-from exporters.lake.reports import LakeReport
+from exporters.lake.tables import LakeReport
 from exporters.locations import dagster_home
 from pipelines.commands.completions import show_completion
 from pipelines.commands.display import Screen

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from exporters.archive.lake_place import MANIFESTS
 from exporters.lake.lake_files import Lake
 from exporters.lake.publication.lake_sweep import sweep_lake, tables_there
-from exporters.lake.reports import LakeReport
-from exporters.lake.tables import LakeTable, Version
+from exporters.lake.tables import LakeReport, LakeTable, Version
 from pipelines.site.site import Site, at_one_look
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.coverage import inside

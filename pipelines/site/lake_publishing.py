@@ -13,8 +13,8 @@ from exporters.lake.lake_files import Lake
 from exporters.lake.publication.history_tables import HistoryTables
 from exporters.lake.publication.public_documents import PublicDocuments
 from exporters.lake.publication.state_tables import correct_state, publish_state
-from exporters.lake.reports import LakeReport, Refused, each_alone
 from exporters.lake.state_files import STATES, publish_states
+from exporters.lake.tables import LakeReport, Refused, each_alone
 from exporters.publishing.replace import Correction
 from pipelines.site.journal import journaled
 from pipelines.site.lake_contents import lacking_segments, site_lake, sweep
@@ -23,8 +23,7 @@ from pipelines.site.site import Site, at_one_look, no_progress
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.coverage import inside
 from transforms.errors import IntegrityError
-from transforms.lake.parquet_rows import loaded_history
-from transforms.lake.state_rows import StateRows, loaded_state, state_rows
+from transforms.lake.parquet_rows import StateRows, loaded_history, loaded_state, state_rows
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.load.load_settings import Progress
 from transforms.warehouse.manifests.shapes import Volume

@@ -20,19 +20,16 @@ from exporters.archive.sound_documents import INDEX
 from exporters.signing_keys import PublicKey
 from exporters.verifying.archive_check import ArchiveCheck
 from exporters.verifying.expected import Expected
-from exporters.verifying.listing import StoreListing
+from exporters.verifying.listing import StoreListing, stranger_findings
 from exporters.verifying.public_check import public_findings
-from exporters.verifying.signature_check import signature_findings
-from exporters.verifying.strangers import stranger_findings
+from exporters.verifying.verify_documents import signature_findings
 from pipelines.site.loaded_id_chain import id_report
 from pipelines.site.site import Site
 from transforms.errors import ConfigError, IntegrityError
-from transforms.lake.state_rows import loaded_state
-from transforms.verifying.counts import Count, Counts, Kind
+from transforms.lake.parquet_rows import loaded_state
 from transforms.verifying.findings import PUBLISH, RESTORE, Finding, Problem, Remedy
 from transforms.verifying.proofs import Proofs
-from transforms.verifying.sound_parts import SoundParts
-from transforms.verifying.verification import Scope, Verification
+from transforms.verifying.verification import Count, Counts, Kind, Scope, SoundParts, Verification
 from transforms.warehouse.checks.warehouse_check import Holding, WarehouseCheck
 
 _OTHER_SOURCE = Remedy((), "one of the two is of another history: get both from another source")

@@ -17,7 +17,7 @@ from pipelines.sample_history import copy_sample
 from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
 from tests.pipelines.kit import load, site_settings
-from transforms.lake.public_conditions import conditions_statements
+from transforms.lake.public_views import conditions_statements
 from transforms.warehouse.questions.queries import query_rows
 
 PAGE = Path(__file__).parents[2] / "docs" / "cookbook.md"

@@ -26,7 +26,7 @@ from pipelines.site.site import Site
 from tests.exporters.lake.lake_kit import history_tables
 from transforms.block_range import BlockRange
 from transforms.errors import BusyError
-from transforms.lake.state_rows import state_rows
+from transforms.lake.parquet_rows import state_rows
 from transforms.stores.store import LostRaceError
 
 WITH_ROWS = ("blocks", "orders")

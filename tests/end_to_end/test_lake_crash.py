@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from exporters.archive.lake_place import MANIFESTS
-from exporters.lake.file_name import FileName
+from exporters.lake.log.table_version import FileName
 from exporters.lake.publication.lake_sweep import sweep_lake, tables_there
 from exporters.lake.tables import LakeTable
 from pipelines.site.lake_contents import lacking_segments, site_lake

@@ -23,8 +23,7 @@ from tests.pg_csv import decode, pg_csv
 from tests.segments_kit import all_shared_segments
 from tests.transforms.warehouse_kit import load_folder, render
 from transforms.tables.registry import HISTORY_TABLES
-from transforms.verifying.counts import Kind
-from transforms.verifying.verification import Verification
+from transforms.verifying.verification import Kind, Verification
 
 
 @pytest.fixture(scope="module")

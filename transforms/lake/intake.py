@@ -20,7 +20,7 @@ from transforms.objects import ObjectInfo, StoredFile
 from transforms.scratch import scratch_folder
 from transforms.tables.file_columns import OWN_COLUMNS, file_columns
 from transforms.tables.registry import HISTORY_TABLES, TableSchema
-from transforms.warehouse.checks.content_check import file_types, rows_problem, types_problem
+from transforms.warehouse.checks.file_check import file_types, rows_problem, types_problem
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.raw_cells import row_counts
 from transforms.warehouse.load.rendering import rendering_problem, table_digests

@@ -17,8 +17,7 @@ from transforms.duck import (
 from transforms.duck import quote_name as quoted
 from transforms.duck_errors import Error
 from transforms.errors import IntegrityError
-from transforms.lake.public_conditions import ADDRESS_MACRO, NO_DAYS
-from transforms.lake.public_views import file_lists
+from transforms.lake.public_views import ADDRESS_MACRO, NO_DAYS, file_lists
 
 _LIST = re.compile(rf"create macro strata\.(files_\d+|{ADDRESS_MACRO})\(\) as ")
 _CONTENTS = (

@@ -14,14 +14,13 @@ from dataclasses import dataclass
 
 from transforms.block_range import BlockRange
 from transforms.duck import quote_name, quote_text
-from transforms.lake.public_conditions import conditions_statements
 from transforms.tables.conform import conversion
 from transforms.tables.file_columns import OWN_COLUMNS, OWN_TYPES, duck_type, has_column
 from transforms.tables.registry import UNKNOWN_TYPE, fold_case
 from transforms.warehouse.manifests.data_files import empty_sql
 from transforms.warehouse.manifests.manifest import receipts_source, segments_source
 from transforms.warehouse.manifests.shapes import Shape
-from transforms.warehouse.views.catalog_empty import empty_views
+from transforms.warehouse.views.catalog_columns import empty_views
 from transforms.warehouse.views.catalog_joins import joins_of
 from transforms.warehouse.views.catalog_views import (
     UNFIT_MEANING,
@@ -254,3 +253,35 @@ def _replaced(table: PublicTable, shape: Shape, columns: Sequence[str]) -> str:
     if table.state_of:
         casts.append(f"{table.state_of.first}::bigint as _segment")
     return f" replace ({', '.join(casts)})" if casts else ""
+
+
+ADDRESS_MACRO = "conditions_file"
+"""The macro of the schema `strata` that has the address of the document, in a list."""
+
+NO_DAYS = '{"days": []}'
+"""A document without any day, over which the view can be made."""
+
+_DAY = (
+    '"date" DATE, condition VARCHAR, "from" BIGINT, "to" BIGINT, last_modified TIMESTAMPTZ, '
+    "reason VARCHAR"
+)
+_QUERY = f"""
+    select "date", condition, "from" as first_block, "to" as last_block, last_modified, reason
+    from (
+      select unnest(days, recursive := true)
+      from read_json(strata.{ADDRESS_MACRO}(), columns = {{days: 'STRUCT({_DAY})[]'}})
+    )
+"""  # noqa: S608 - of constants
+_MEANING = (
+    "Each UTC day: available, degraded (a table lacks some of its blocks), pending (it has the "
+    "newest block) or missing; the blocks of its segments; when a file of it was last replaced; "
+    "and why. What conditions.json says now."
+)
+
+
+def conditions_statements(address: str) -> Iterator[str]:
+    """What makes the view over the document in the chain's folder at an address."""
+    document = quote_text(f"{address}/conditions.json")
+    yield f"create macro strata.{ADDRESS_MACRO}() as [{document}]"
+    yield f"create view strata.conditions as {_QUERY}"
+    yield f"comment on view strata.conditions is {quote_text(_MEANING)}"

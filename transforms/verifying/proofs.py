@@ -4,7 +4,7 @@ Splicing copies bytes and would not notice that one has flipped, so each ZIP is 
 against its recorded hash. That is not done again while its file is the same (size, time, inode; in
 a bucket the ETag), whichever command, run or server asks. A check goes on where it was interrupted
 by what it has proven; when it comes to its end it forgets that, and it reads everything next time.
-A quick check remembers what a sound one read (`transforms.verifying.sound_parts`).
+A quick check remembers what a sound one read (`transforms.verifying.verification`).
 The record is a small SQLite database; it may be deleted at any time, and then everything is read
 once more.
 """

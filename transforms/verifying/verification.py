@@ -1,17 +1,132 @@
-"""One check: what it is about, how far it is, and what of it was proven before."""
+"""One check: what it is about, how much of it was read, and what was proven or found sound before.
+
+What a quick check need not read again is a part, such as a shard of an archive with its ZIPs, whose
+few facts are as they were when a check of everything found nothing wrong. It relies on that check,
+and says so.
+"""
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
 from typing import TypeVar
 
 from transforms.block_range import BlockRange
-from transforms.verifying.counts import Counts, Kind
-from transforms.verifying.proofs import Proofs
-from transforms.verifying.sound_parts import SoundParts
+from transforms.verifying.proofs import Proof, Proofs
+
+
+class Kind(StrEnum):
+    """What is counted."""
+
+    SEGMENTS = "segments"
+    VOLUMES = "volumes"
+    TABLES = "tables"
+    """Of volumes: read column by column, and rendered where a receipt says what must come."""
+    ZIPS = "ZIPs"
+    CSVS = "CSVs"
+    DOCUMENTS = "documents"
+    """Of the log, records, copies of refused files, captures; indexes, shards, revisions, lists;
+    logs of the lake."""
+    PAGES = "pages"
+    HASH_FILES = "hash files"
+    LAKE_FILES = "files of the lake"
+    LAKE_CSVS = "CSVs of the lake"
+    """Rendered from its files, where receipts say what must come."""
+    BYTES = "bytes"
+    """Of volumes, of ZIPs and of files of the lake."""
+
+
+@dataclass(slots=True)
+class Count:
+    """Of one kind: read now, proven by the part of this check that was interrupted, to be read.
+
+    `expected` is all that there should be; `chosen` is less where only a sample is read.
+    """
+
+    read: int = 0
+    earlier: int = 0
+    chosen: int = 0
+    expected: int = 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all that was chosen was read, now or earlier."""
+        return self.read + self.earlier >= self.chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The counts of all kinds."""
+
+    kinds: Mapping[Kind, Count] = field(default_factory=lambda: {kind: Count() for kind in Kind})
+
+    def __getitem__(self, kind: Kind) -> Count:
+        return self.kinds[kind]
+
+    def expect(self, kind: Kind, number: int = 1, *, is_chosen: bool = True) -> None:
+        """There should be so many more, which are to be read if they are chosen."""
+        self.kinds[kind].expected += number
+        self.kinds[kind].chosen += number if is_chosen else 0
+
+    def read(self, kind: Kind, number: int = 1, *, is_earlier: bool = False) -> None:
+        """So many more were read, or were proven by the part that was interrupted."""
+        if is_earlier:
+            self.kinds[kind].earlier += number
+        else:
+            self.kinds[kind].read += number
+
+    def rows(self) -> Iterator[tuple[Kind, Count]]:
+        """The kinds of which there is anything, in order."""
+        return ((kind, count) for kind, count in self.kinds.items() if count.expected or count.read)
+
+    def unread(self) -> Iterator[tuple[Kind, Count]]:
+        """The kinds of which less was read than chosen."""
+        return ((kind, count) for kind, count in self.kinds.items() if not count.is_complete)
+
+
+@dataclass
+class SoundParts:
+    """The parts that a check relies on, of `total`, and those that it read itself.
+
+    `since` is when the oldest of the former was read, in Unix seconds; 0 without any.
+    """
+
+    proofs: Proofs = field(default_factory=Proofs)
+    total: int = 0
+    since: float = 0.0
+    unchanged: set[str] = field(default_factory=set)
+    """The places of the parts that are relied on."""
+    _fresh: list[Proof] = field(default_factory=list)
+
+    @cached_property
+    def _earlier(self) -> Mapping[str, Proof]:
+        return self.proofs.by_place()
+
+    def find(self, place: str) -> Proof | None:
+        """What an earlier check has proven of a part, which may have changed since."""
+        return self._earlier.get(place)
+
+    def rely(self, proof: Proof) -> None:
+        """Count a part that is as it was, and is not read again."""
+        self.since = min(self.since or proof.time, proof.time)
+        self.unchanged.add(proof.place)
+
+    def add(self, proof: Proof) -> None:
+        """Take in a part that was read; later checks know of it once `keep` is called."""
+        self._fresh.append(proof)
+
+    def clear(self) -> None:
+        """Forget what earlier checks found."""
+        self.proofs.clear()
+
+    def keep(self) -> None:
+        """Let later checks rely on the parts that were read: nothing is wrong with the site."""
+        self.proofs.keep(*self._fresh)
+
 
 _Item = TypeVar("_Item")
 

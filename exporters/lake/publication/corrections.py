@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from exporters.archive.revisions import Revision, record
-from exporters.lake.file_name import FileName
 from exporters.lake.lake_files import PARQUET_TYPE, Lake
-from exporters.lake.log.table_version import ActiveFile
+from exporters.lake.log.table_version import ActiveFile, FileName
 from exporters.lake.tables import LakeTable, NewFile, Version
 from exporters.publishing.replace import Correction
 from transforms.stores.store import object_sha256

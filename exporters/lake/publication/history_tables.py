@@ -17,14 +17,11 @@ from tempfile import mkdtemp
 
 from exporters.archive.archive import won_race
 from exporters.archive.lake_place import MANIFESTS
-from exporters.lake.file_name import FileName
-from exporters.lake.lake_file_check import is_sound
+from exporters.lake.lake_file_check import COLUMNS, is_sound, manifest_statistics
 from exporters.lake.lake_files import Lake, lake_tables
-from exporters.lake.log.table_version import ActiveFile
-from exporters.lake.manifest_file import COLUMNS, manifest_statistics
+from exporters.lake.log.table_version import ActiveFile, FileName
 from exporters.lake.publication.corrections import put_in_place
-from exporters.lake.reports import LakeReport, added_report, each_alone
-from exporters.lake.tables import LakeTable, NewFile, Version
+from exporters.lake.tables import LakeReport, LakeTable, NewFile, Version, added_report, each_alone
 from exporters.publishing.replace import Correction
 from transforms.block_range import BlockRange
 from transforms.coverage import inside, union

@@ -8,12 +8,10 @@ from functools import partial
 from math import inf
 
 from exporters.archive.lake_place import LOG
-from exporters.lake.file_name import FileName
 from exporters.lake.lake_files import Lake
-from exporters.lake.log.table_version import KEPT_HOURS
-from exporters.lake.reports import LakeReport, each_alone
+from exporters.lake.log.table_version import KEPT_HOURS, FileName
 from exporters.lake.state_files import STATES, listed_states, sweep_states
-from exporters.lake.tables import LakeTable, Version
+from exporters.lake.tables import LakeReport, LakeTable, Version, each_alone
 from transforms.objects import ObjectInfo
 from transforms.stores.store import asked_together
 

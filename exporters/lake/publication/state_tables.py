@@ -11,11 +11,10 @@ from exporters.archive.lake_place import MANIFESTS
 from exporters.lake.lake_file_check import is_sound
 from exporters.lake.lake_files import Lake
 from exporters.lake.publication.corrections import put_in_place
-from exporters.lake.reports import LakeReport, added_report, each_alone
-from exporters.lake.tables import LakeTable, NewFile, Version
+from exporters.lake.tables import LakeReport, LakeTable, NewFile, Version, added_report, each_alone
 from exporters.publishing.replace import Correction
 from transforms.errors import RangeError
-from transforms.lake.state_rows import StateRows
+from transforms.lake.parquet_rows import StateRows
 from transforms.scratch import scratch_folder
 from transforms.stores.store import asked_together, content_sha256
 from transforms.tables.file_columns import OWN_COLUMNS

@@ -25,7 +25,7 @@ from exporters.publishing.bundles import bundle_request, bundles_over
 from exporters.publishing.publication import publish_zips
 from exporters.publishing.replace import Correction
 from exporters.signing_keys import Signer, read_public_key
-from exporters.verifying.signature_check import signature_findings
+from exporters.verifying.verify_documents import signature_findings
 from pipelines.commands.failures import exit_code
 from pipelines.commands.group import strata
 from tests.archive_kit import CHAIN, THREE, contents, part_request, segment_requests, verify_archive
@@ -36,8 +36,8 @@ from tests.web_kit import web_server
 from transforms.block_range import BlockRange
 from transforms.errors import ConfigError
 from transforms.stores.folder_store import FolderStore
-from transforms.verifying.counts import Counts
 from transforms.verifying.proofs import Proofs
+from transforms.verifying.verification import Counts
 
 TYPO = Correction("a wrong price in block 12", datetime(2026, 1, 31, 12, tzinfo=UTC))
 

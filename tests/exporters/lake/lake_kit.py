@@ -10,7 +10,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 from exporters.lake.publication.history_tables import HistoryTables
-from exporters.lake.reports import LakeReport
+from exporters.lake.tables import LakeReport
 from pipelines.settings import Settings
 from pipelines.site.lake_contents import site_lake
 from pipelines.site.lake_publishing import publish_missing

@@ -14,7 +14,7 @@ from exporters.archive.archive_signatures import SIGNATURES
 from exporters.archive.documents import refresh
 from exporters.publishing.publication import publish_zips
 from exporters.signing_keys import Signer, check_signature, read_public_key
-from exporters.verifying.signature_check import signature_findings
+from exporters.verifying.verify_documents import signature_findings
 from tests.archive_kit import (
     CHAIN,
     THREE,
@@ -29,8 +29,8 @@ from tests.s3_kit import BucketServer, bucket_server
 from transforms.errors import ConfigError
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import Store
-from transforms.verifying.counts import Counts
 from transforms.verifying.findings import Problem
+from transforms.verifying.verification import Counts
 
 PUBLIC = read_public_key(PUBLIC_KEY)
 

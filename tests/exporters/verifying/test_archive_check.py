@@ -29,10 +29,9 @@ from tests.archive_kit import (
 from tests.exporters.archive.test_revisions import NOON
 from transforms.block_range import BlockRange
 from transforms.stores.folder_store import FolderStore
-from transforms.verifying.counts import Kind
 from transforms.verifying.findings import Problem
 from transforms.verifying.proofs import Proofs
-from transforms.verifying.verification import Verification
+from transforms.verifying.verification import Kind, Verification
 
 ORDERS = f"{CHAIN}/orders/net-1-orders-1-10.zip"
 SHARD = f"{CHAIN}/index/000000000.json"

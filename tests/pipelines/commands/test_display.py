@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from exporters.lake.reports import AddedRows, LakeReport
+from exporters.lake.tables import AddedRows, LakeReport
 from pipelines.commands import display
 from pipelines.commands.display import Screen
 from pipelines.commands.lake_report import show_lake

@@ -31,9 +31,8 @@ from tests.segments_kit import (
 )
 from tests.transforms.warehouse_kit import change_rows, relist
 from transforms.errors import ConfigError, RangeError
-from transforms.verifying.counts import Kind
 from transforms.verifying.findings import Problem
-from transforms.verifying.verification import Verification
+from transforms.verifying.verification import Kind, Verification
 from transforms.warehouse.questions.holdings import CatalogHoldings
 
 FEW = ("blocks", "orders")  # most tests need no more of the 15 tables

@@ -335,5 +335,5 @@ def test_what_is_too_young_to_be_strange_is_not_forgotten(
     path = place.chain / STRANGERS[0]
     path.write_bytes(b"of a publisher at work")
     assert [unchanged(place) for _ in range(2)] == [0, 2]
-    monkeypatch.setattr("exporters.verifying.strangers.YOUNG_SECONDS", -1.0)
+    monkeypatch.setattr("exporters.verifying.listing.YOUNG_SECONDS", -1.0)
     assert str(path) in {row[1] for row in findings(place)}

@@ -23,10 +23,9 @@ from tests.pipelines.kit import load, make_segment, site_settings
 from tests.pipelines.place_kit import Place, empty, flip, mended, one, placed, remedied
 from tests.segments_kit import KIT_CHAIN
 from transforms.objects import StoredFile
-from transforms.verifying.counts import Kind
 from transforms.verifying.findings import Finding, Problem
 from transforms.verifying.proofs import Proofs
-from transforms.verifying.verification import Verification
+from transforms.verifying.verification import Kind, Verification
 from transforms.warehouse.log.snapshot import Snapshot
 
 ZIPS = 3 * 15 + 15  # of three segments, and bundles over the first two

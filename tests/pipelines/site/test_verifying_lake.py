@@ -27,10 +27,9 @@ from tests.pipelines.kit import load, make_segment, site_settings
 from tests.pipelines.place_kit import Place, advised, flip, mended, one, placed, remedied
 from tests.s3_kit import bucket_server
 from tests.segments_kit import KIT_CHAIN, table_rows
-from transforms.verifying.counts import Kind
 from transforms.verifying.proofs import Proofs
-from transforms.verifying.verification import Verification
-from transforms.warehouse.checks.content_check import csvs_problem
+from transforms.verifying.verification import Kind, Verification
+from transforms.warehouse.checks.file_check import csvs_problem
 from transforms.warehouse.manifests.receipts import Receipt
 
 CHECK = ("lake", "verify")

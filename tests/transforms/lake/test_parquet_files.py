@@ -17,7 +17,7 @@ from transforms.duck import working_connection
 from transforms.errors import IntegrityError
 from transforms.lake.parquet_files import lake_reader, part_sql, readable_file, write_file
 from transforms.memory import MEMORY_MB
-from transforms.warehouse.checks.content_check import csvs_problem
+from transforms.warehouse.checks.file_check import csvs_problem
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse

@@ -31,9 +31,8 @@ from transforms.errors import ConfigError, IntegrityError, RangeError
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES
-from transforms.verifying.counts import Kind
 from transforms.verifying.findings import Problem
-from transforms.verifying.verification import Verification
+from transforms.verifying.verification import Kind, Verification
 from transforms.warehouse.load.volume_storage import store_new
 from transforms.warehouse.survey import Survey
 from transforms.warehouse.warehouse import Warehouse

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from transforms.objects import ObjectInfo
-from transforms.verifying.counts import Kind
 from transforms.verifying.findings import (
     CHOOSE,
     FIRST_LOAD,
@@ -18,7 +17,7 @@ from transforms.verifying.findings import (
     remove,
     unreadable,
 )
-from transforms.verifying.verification import Verification
+from transforms.verifying.verification import Kind, Verification
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.log.log import LOG, is_snapshot_key, snapshot_key
 from transforms.warehouse.log.newest_snapshot import NewestSnapshot

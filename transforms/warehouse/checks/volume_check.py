@@ -25,7 +25,6 @@ from transforms.objects import StoredFile
 from transforms.scratch import scratch_folder
 from transforms.tables.file_columns import file_columns
 from transforms.tables.registry import TableSchema
-from transforms.verifying.counts import Kind
 from transforms.verifying.findings import (
     REPAIR,
     REPAIR_AND_LOAD,
@@ -36,9 +35,14 @@ from transforms.verifying.findings import (
     unreadable,
 )
 from transforms.verifying.proofs import Proof
-from transforms.verifying.verification import Verification
-from transforms.warehouse.checks.content_check import csvs_problem, rows_problem, types_problem
-from transforms.warehouse.checks.file_check import NOT_READ, file_findings
+from transforms.verifying.verification import Kind, Verification
+from transforms.warehouse.checks.file_check import (
+    NOT_READ,
+    csvs_problem,
+    file_findings,
+    rows_problem,
+    types_problem,
+)
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.rendering import rendering_problem, table_digests
 from transforms.warehouse.load.volumes import volume_sources

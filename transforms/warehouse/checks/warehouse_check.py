@@ -13,7 +13,6 @@ from operator import attrgetter
 from transforms.block_range import BlockRange
 from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import StoredFile
-from transforms.verifying.counts import Kind
 from transforms.verifying.findings import (
     REPAIR,
     REPAIR_AND_LOAD,
@@ -22,7 +21,7 @@ from transforms.verifying.findings import (
     Problem,
     Remedy,
 )
-from transforms.verifying.verification import Verification
+from transforms.verifying.verification import Kind, Verification
 from transforms.warehouse.checks.file_check import NOT_READ, NOT_THERE, file_findings
 from transforms.warehouse.checks.log_check import (
     log_findings,

@@ -1,4 +1,7 @@
-"""Receipts of one table as columns: exports plan over 75,000 of them, and open few."""
+"""Segments and receipts as columns: a history has 75,000 of them, which as objects take 100 MB.
+
+Exports plan over all receipts of a table, and open few.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,73 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import repeat
+from pathlib import Path
 from typing import Any
 
 from transforms.block_range import BlockRange
 from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import TableSchema
+from transforms.warehouse.manifests.manifest import read_columns
 from transforms.warehouse.manifests.receipts import Receipt, parse_columns
+
+_NUMBERS = ("first_block", "last_block", "schema_version")
+_TEXTS = ("segment_id", "previous_id", "chain_id")
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentList:
+    """Columns of segments, ascending: blocks, schema versions, ids, previous ids, chain ids."""
+
+    firsts: Sequence[int]
+    lasts: Sequence[int]
+    versions: Sequence[int]
+    ids: Sequence[str]
+    previous: Sequence[str]
+    chains: Sequence[str]
+
+    @classmethod
+    def of(cls, manifest: Path) -> SegmentList:
+        """The segments of a manifest.
+
+        Raises `FileNotFoundError`, and `IntegrityError` where it is damaged.
+        """
+        table = read_columns(manifest, (*_NUMBERS, *_TEXTS))
+        numbers = (array("q", table.column(name).to_pylist()) for name in _NUMBERS)
+        texts = (table.column(name).to_pylist() for name in _TEXTS)
+        shared: dict[str, str] = {}  # a previous id is the id of another segment
+        return cls(
+            *numbers, *([shared.setdefault(text, text) for text in column] for column in texts)
+        )
+
+    def __len__(self) -> int:
+        return len(self.firsts)
+
+    def blocks(self) -> Iterator[BlockRange]:
+        """The blocks of each."""
+        return map(BlockRange, self.firsts, self.lasts)
+
+    def _rows(self) -> Iterator[tuple[int, int, int, str, str, str]]:
+        columns = (self.firsts, self.lasts, self.versions, self.ids, self.previous, self.chains)
+        return zip(*columns, strict=True)
+
+    def joined(self, other: SegmentList) -> SegmentList:
+        """The segments of both."""
+        return SegmentList(*map(list, zip(*sorted([*self._rows(), *other._rows()]), strict=True)))
+
+
+def in_order(lists: Iterable[SegmentList]) -> list[SegmentList]:
+    """Lists of the same segments, ascending, each behind the one before.
+
+    They are the very lists, but for volumes that have segments between those of others.
+    """
+    result: list[SegmentList] = []
+    for segments in sorted(filter(len, lists), key=lambda segments: segments.firsts[0]):
+        if result and segments.firsts[0] < result[-1].lasts[-1]:
+            result[-1] = result[-1].joined(segments)
+        else:
+            result.append(segments)
+    return result
+
 
 COLUMNS = (
     "chain_id, schema_version, first_block, last_block, columns, rows, bytes, sha256"  # in order

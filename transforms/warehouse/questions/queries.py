@@ -1,23 +1,113 @@
-"""Queries over the current catalog, read-only: as rows, as Arrow, as CSV, as Parquet."""
+"""Queries over the current catalog, read-only: which tables they name, and their rows.
+
+One statement at a time that reads, as rows, as Arrow, as CSV, as Parquet.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 
-from transforms.duck import Connection, plain_errors, quote_name, quote_text
+from transforms.duck import Connection, file_connection, plain_errors, quote_name, quote_text
+from transforms.errors import ConfigError
 from transforms.open_files import is_open_files
 from transforms.tables.dialect import copy_sql, select_list
-from transforms.warehouse.manifests.shapes import Extent
-from transforms.warehouse.questions.query_tables import query_tables
-from transforms.warehouse.questions.statements import query_error, readable
+from transforms.tables.registry import fold_case
+from transforms.warehouse.manifests.shapes import Extent, QueryTables
 from transforms.warehouse.warehouse import Warehouse
+
+_ROWS_WITHOUT_TABLES = frozenset(("generate_series", "range", "unnest"))
+_SCHEMAS = frozenset(("", "exact", "main"))
+
+
+def query_tables(query: str) -> QueryTables | None:
+    """The tables that a query reads; None where that is not sure.
+
+    That is so of anything but a plain `select`: what lists tables depends on all of them, and other
+    functions may read any.
+    """
+    with file_connection() as con:
+        row = con.execute("select json_serialize_sql($query)", {"query": query}).fetchone()
+    tree = json.loads(row[0]) if row else {"error": True}
+    if tree["error"]:
+        return None
+    names, own = [*_names(tree)], frozenset(map(fold_case, _own_names(tree)))
+    return None if None in names else QueryTables(frozenset(filter(None, names)), own)
+
+
+def _names(tree: object) -> Iterator[str | None]:
+    """The names in a part of a query; None for what may read other tables."""
+    if isinstance(tree, list):
+        for part in tree:
+            yield from _names(part)
+    if not isinstance(tree, dict):
+        return
+    kind = tree.get("type")
+    if kind == "BASE_TABLE":
+        yield _table(tree)
+    elif kind == "SHOW_REF":
+        yield None
+    elif kind == "TABLE_FUNCTION":
+        yield "" if tree["function"]["function_name"] in _ROWS_WITHOUT_TABLES else None
+    for part in tree.values():
+        yield from _names(part)
+
+
+def _table(tree: dict[str, Any]) -> str | None:
+    is_plain = not tree["catalog_name"] and tree["schema_name"].lower() in _SCHEMAS
+    return fold_case(tree["table_name"]) if is_plain else None
+
+
+def _own_names(tree: object) -> Iterator[str]:
+    """The names that are defined by `with` in a part of a query."""
+    if isinstance(tree, list):
+        for part in tree:
+            yield from _own_names(part)
+    if isinstance(tree, dict):
+        yield from (entry["key"] for entry in tree.get("cte_map", {}).get("map", ()))
+        for part in tree.values():
+            yield from _own_names(part)
+
+
+_READING = (duckdb.StatementType.SELECT, duckdb.StatementType.MULTI)  # the latter is a pivot
+
+
+def query_error(text: str) -> ConfigError:
+    """The error for a query that cannot be run, from what DuckDB says of it."""
+    # What follows LINE points into the query as it was wrapped, not as it was given.
+    message = " ".join(text.partition("\nLINE ")[0].split())
+    return ConfigError(f"the query cannot be run: {message}")
+
+
+def readable(con: Connection, query: str) -> str:
+    """SQL for the rows of the one statement that a query holds, which other SQL may stand around.
+
+    Raises `ConfigError` for any other statement.
+    """
+    statements = con.extract_statements(query)
+    if len(statements) != 1:
+        raise query_error(f"it holds {len(statements)} statements, not one")
+    if statements[0].type not in _READING:
+        raise query_error(
+            "the warehouse is only read here, by `select` and the like: strata shell runs the rest"
+        )
+    return _without_end(query)
+
+
+def _without_end(query: str) -> str:
+    text = query.encode()
+    tokens = (at for at, kind in duckdb.tokenize(query) if kind != duckdb.token_type.comment)
+    ends = (at for at in tokens if text[at : at + 1] == b";")
+    return text[: next(ends, len(text))].decode()
+
 
 _HUGE = re.compile(r"\bU?HUGEINT\b")
 _AS_TEXT = "VARCHAR"

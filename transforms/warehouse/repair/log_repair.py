@@ -22,16 +22,14 @@ from transforms.warehouse.log.snapshot import Snapshot, following, new_warehouse
 from transforms.warehouse.manifests.manifest_rows import Origin
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.repair.older_log import lacking, read_state
-from transforms.warehouse.repair.volume_choice import (
-    check_agreement,
-    chosen_volumes,
-    disagreement,
-    newer_states,
-)
 from transforms.warehouse.repair.volume_description import (
     Advance,
     VolumeDescription,
+    check_agreement,
+    chosen_volumes,
     describe_volume,
+    disagreement,
+    newer_states,
     newest_captures,
     with_index,
 )

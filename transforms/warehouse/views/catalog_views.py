@@ -22,12 +22,13 @@ from transforms.warehouse.manifests.manifest import receipts_source, segments_so
 from transforms.warehouse.manifests.shapes import Shape, Volume
 from transforms.warehouse.views.catalog_columns import (
     ViewColumn,
+    empty_names,
+    empty_views,
     exact_columns,
     rounded_columns,
     typed_columns,
     utc,
 )
-from transforms.warehouse.views.catalog_empty import empty_names, empty_views
 from transforms.warehouse.views.catalog_joins import joins_of
 
 PathOf = Callable[[StoredFile], Path]

@@ -9,9 +9,8 @@ import random
 from pathlib import Path
 
 from exporters.archive.archive import Archive
-from exporters.lake.file_name import FileName
 from exporters.lake.lake_files import Lake
-from exporters.lake.log.table_version import ActiveFile
+from exporters.lake.log.table_version import ActiveFile, FileName
 from exporters.lake.tables import LakeTable
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.stores.store import LostRaceError

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from deltalake import DeltaTable
 
-from exporters.lake.reports import LakeReport
+from exporters.lake.tables import LakeReport
 from pipelines.site.lake_publishing import publish_to_lake
 from pipelines.site.publishing import publish_segments
 from tests.exporters.lake.lake_kit import LakeSite, added, history_tables, lake_site, write_segment

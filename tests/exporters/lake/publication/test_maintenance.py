@@ -13,7 +13,7 @@ import pytest
 
 from exporters.lake.lake_files import Lake
 from exporters.lake.publication.lake_sweep import sweep_lake
-from exporters.lake.reports import LakeReport
+from exporters.lake.tables import LakeReport
 from exporters.publishing.replace import Correction
 from pipelines.site.lake_publishing import replace_in_lake
 from pipelines.site.publishing import replace_published

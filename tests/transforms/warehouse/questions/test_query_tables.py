@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from transforms.warehouse.questions.query_tables import query_tables
+from transforms.warehouse.questions.queries import query_tables
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.log.snapshot import Snapshot, parse_snapshot
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.repair.log_repair import repair
-from transforms.warehouse.repair.volume_choice import best_cover
+from transforms.warehouse.repair.volume_description import best_cover
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 
