@@ -220,6 +220,7 @@ def test_kills_leave_nothing_behind_and_publish_nothing_twice(
     _report(capsys, ", ".join(f"{count} {what}" for what, count in sorted(total.items())))
 
 
+@pytest.mark.crash
 def test_of_writers_with_batches_that_overlap_every_segment_is_there_once(
     tmp_path: Path,
     warehouse: Path,

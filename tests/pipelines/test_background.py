@@ -174,18 +174,9 @@ def test_sigterm_between_two_runs_ends_it(
     assert_the_next_run_completes(place)
 
 
-def test_sigterm_ends_a_load(place: Path, tmp_path: Path) -> None:
-    with Background([str(STRATA), "load"], places(place), tmp_path / "shell") as command:
-        command.wait((place / "warehouse").exists)
-
-        assert (command.end(), command.errors()) == TERMINATED
-    assert_the_next_run_completes(place)
-
-
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_sigterm_ends_a_server(place: Path, tmp_path: Path, workers: str) -> None:
+def test_sigterm_ends_a_server(place: Path, tmp_path: Path) -> None:
     ports = ["--port", "0", "--grpc-port", "0"]
-    arguments = [str(STRATA), "serve", *ports, "--workers", workers]
+    arguments = [str(STRATA), "serve", *ports, "--workers", "2"]
     with Background(arguments, places(place), tmp_path / "shell") as command:
         command.wait(lambda: "for gRPC" in command.log())
 

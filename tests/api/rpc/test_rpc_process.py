@@ -124,26 +124,6 @@ def test_without_http_only_grpc_is_served_until_a_signal(built_site: Site) -> No
         assert process.finish()[0] == 0
 
 
-def test_without_http_two_workers_serve_grpc(built_site: Site) -> None:
-    with ServerProcess(built_site.locations, "--no-http", "--workers", "2") as process:
-        wait_until(lambda: _listeners(process.grpc_port) >= 2)
-        with _clients(process.grpc_port, 5) as clients:
-            for each in clients:
-                each.ask("Ping")
-        process.terminate()
-        assert process.finish()[0] == 0
-
-
-def test_without_grpc_only_http_is_served(built_site: Site) -> None:
-    with ServerProcess(built_site.locations, "--no-grpc") as process:
-        assert httpx2.get(f"{process.url}/health").text == "ok"
-        process.terminate()
-        assert process.finish()[0] == 0
-
-
-# Ports
-
-
 def test_a_port_that_another_server_has_is_named_with_what_to_do(built_site: Site) -> None:
     with ServerProcess(built_site.locations) as process:
         with client(process.grpc_port) as rpc:

@@ -1,16 +1,16 @@
-"""Loads and readers as real processes: side by side, out of space, and killed."""
+"""Loads and readers as real processes: side by side, and out of space.
+
+Loads that race and that are killed are in `tests/model` and `tests/end_to_end`.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ from tests.transforms.warehouse_kit import (
     query,
     state_segment,
 )
-from transforms.block_range import BlockRange
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 
@@ -187,60 +186,6 @@ def test_a_load_and_an_analyst_do_not_notice_each_other(tmp_path: Path) -> None:
     _assert_whole(open_warehouse(root), segments)
 
 
-def test_two_loads_of_different_segments_both_count(tmp_path: Path) -> None:
-    first, second = _segments(tmp_path / "one", 1), _segments(tmp_path / "two", 3)
-    with (
-        _held_up(tmp_path / "w", tmp_path / "one", tmp_path / "fifo one") as one,
-        _held_up(tmp_path / "w", tmp_path / "two", tmp_path / "fifo two") as two,
-    ):
-        pass
-    assert one.report()["loaded"] == [first[0].name]
-    assert two.report()["loaded"] == [second[0].name]
-    _assert_whole(open_warehouse(tmp_path / "w"), [*first, *second])
-    assert query(open_warehouse(tmp_path / "w"), "select count(*) from parties") == [(3,)]
-
-
-def test_two_loads_of_the_same_segments_count_once(tmp_path: Path) -> None:
-    segments = _segments(tmp_path / "s", 1, 3)
-    with (
-        _held_up(tmp_path / "w", tmp_path / "s", tmp_path / "fifo one") as one,
-        _held_up(tmp_path / "w", tmp_path / "s", tmp_path / "fifo two") as two,
-    ):
-        pass
-    for load in (one, two):
-        report = load.report()
-        assert report["loaded"] == [segment.name for segment in segments]
-        assert report["failed"] == []
-    _assert_whole(open_warehouse(tmp_path / "w"), segments)
-    catalog = open_warehouse(tmp_path / "w").loaded_catalog()
-    assert [volume.blocks for volume in catalog.history()] == [BlockRange(1, 4)]
-    # What the slower one wrote is an orphan.
-    assert len(list((tmp_path / "w" / "manifests").iterdir())) == 2
-    open_warehouse(tmp_path / "w").sweep(orphan_seconds=-1)
-    assert len(list((tmp_path / "w" / "manifests").iterdir())) == 1
-    _assert_whole(open_warehouse(tmp_path / "w"), segments)
-
-
-def test_a_load_keeps_what_another_one_loaded_of_its_batch(tmp_path: Path) -> None:
-    segments = _segments(tmp_path / "s", 1, 3, 5)
-    (tmp_path / "middle").mkdir()
-    shutil.copy(segments[1], tmp_path / "middle")
-    with _held_up(tmp_path / "w", tmp_path / "s", tmp_path / "fifo") as load:
-        load_folder(tmp_path / "w", tmp_path / "middle")
-    report = load.report()
-    assert report["failed"] == []
-    assert report["loaded"] == [segment.name for segment in segments]
-    _assert_whole(open_warehouse(tmp_path / "w"), segments)
-    catalog = open_warehouse(tmp_path / "w").catalog()
-    assert catalog is not None
-    assert [volume.blocks for volume in catalog.history()] == [
-        BlockRange(1, 2),
-        BlockRange(3, 4),
-        BlockRange(5, 6),
-    ]
-    assert {volume.key for volume in catalog.history()} >= set(report["volumes"])
-
-
 def test_a_reader_sees_a_catalog_at_every_moment(tmp_path: Path) -> None:
     """The pointer is swapped, never removed: whoever opens it finds one snapshot or the next."""
     _segments(tmp_path / "s", 1)
@@ -316,64 +261,3 @@ def test_a_full_disk_leaves_all_as_it_was(tmp_path: Path) -> None:
         _assert_whole(open_warehouse(disk / "w"), segments)
     finally:
         subprocess.run(["umount", disk], check=True)
-
-
-# --- killed --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Undisturbed:
-    """What a load gives that nobody kills: the blocks of its files, and its receipts."""
-
-    folder: Path
-    segments: list[Path]
-    files: set[str]
-    receipts: list[object]
-
-
-def _receipts(root: Path) -> list[object]:
-    return [
-        (receipt.segment, receipt.schema, receipt.rows, receipt.sha256, receipt.raw_cells)
-        for receipt in open_warehouse(root).receipts()
-    ]
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> _Undisturbed:
-    folder = tmp_path_factory.mktemp("undisturbed")
-    segments = _segments(folder / "s", 1, 3)
-    load_folder(folder / "w", folder / "s")
-    files, receipts = _named_files(folder / "w"), _receipts(folder / "w")
-    return _Undisturbed(folder / "s", segments, files, receipts)
-
-
-def _assert_made_good(root: Path, whole: _Undisturbed) -> None:
-    """Run again after a kill, the warehouse is what it would have been without."""
-    assert open_warehouse(root).catalog() is None
-    load_folder(root, whole.folder)
-    _assert_whole(open_warehouse(root), whole.segments)
-    assert (_named_files(root), _receipts(root)) == (whole.files, whole.receipts)
-
-
-def test_a_load_killed_in_the_middle_of_a_table_is_as_if_it_never_was(
-    tmp_path: Path, undisturbed: _Undisturbed
-) -> None:
-    load = _Load(tmp_path / "w", undisturbed.folder, "--kill-at", "20")
-    load.process.communicate()
-    assert load.process.returncode == -signal.SIGKILL
-    assert list((tmp_path / "w" / "scratch").iterdir()) != []
-    _assert_made_good(tmp_path / "w", undisturbed)
-
-
-def test_a_load_killed_between_volume_and_catalog_leaves_orphans(
-    tmp_path: Path, undisturbed: _Undisturbed
-) -> None:
-    root = tmp_path / "w"
-    load = _Load(root, undisturbed.folder, "--kill-commit")
-    load.process.communicate()
-    assert load.process.returncode == -signal.SIGKILL
-    (orphan,) = (root / "manifests").iterdir()
-    _assert_made_good(root, undisturbed)
-    open_warehouse(root).sweep(orphan_seconds=-1)
-    assert not orphan.exists()
-    _assert_whole(open_warehouse(root), undisturbed.segments)

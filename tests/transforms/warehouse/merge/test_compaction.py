@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import duckdb
@@ -119,55 +115,3 @@ def test_a_reader_of_the_old_snapshot_goes_on_reading(
 
         assert reader.execute("select count(*) from orders").fetchall() == rows
         assert all((warehouse.cache / file).exists() for file in old)
-
-
-def test_old_volumes_go_after_the_grace_period(loaded: tuple[Warehouse, list[Path]]) -> None:
-    warehouse, _ = loaded
-    old = history(warehouse)
-    for file in old:
-        os.utime(warehouse.cache / file, (0, 0))  # written long ago, dropped only now
-    warehouse.compact(most_partial=1)
-    assert all((warehouse.cache / file).exists() for file in old)
-
-    warehouse.sweep(grace_seconds=0)
-
-    assert not any((warehouse.cache / file).exists() for file in old)
-    assert all((warehouse.cache / file).exists() for file in history(warehouse))
-
-
-_COMPACT = """
-import sys
-from pathlib import Path
-import transforms.warehouse.merge.compaction as compaction
-from transforms.warehouse.merge import merge_plan
-from transforms.warehouse.warehouse_address import open_warehouse
-from transforms.warehouse.load.load_settings import LoadSettings
-import os, signal
-
-def die(*_, **__):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-setattr(compaction, sys.argv[2], die)
-compaction.merge(open_warehouse(sys.argv[1]).backing, LoadSettings(), 1)
-"""
-
-
-@pytest.mark.parametrize("step", ["_merge", "store_history", "_replace", "table_digests"])
-def test_a_killed_compaction_changes_nothing_and_the_next_one_ends_it(
-    loaded: tuple[Warehouse, list[Path]], step: str
-) -> None:
-    warehouse, segments = loaded
-    old = history(warehouse)
-    killed = subprocess.run(
-        [sys.executable, "-c", _COMPACT, str(warehouse.cache), step], check=False
-    )
-    assert killed.returncode == -signal.SIGKILL
-    assert history(warehouse) == old
-    assert all(exact_tables(warehouse, segments[0]).values())
-
-    warehouse.compact(most_partial=1)
-
-    assert len(history(warehouse)) == 1
-    assert list((warehouse.cache / "scratch").glob("run-*")) == []
-    assert all(exact_tables(warehouse, segments[-1]).values())
-    assert blocks_of(segments[0]) in {receipt.blocks for receipt in warehouse.receipts()}
