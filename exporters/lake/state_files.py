@@ -74,18 +74,32 @@ def parsed_states(archive: Archive, data: bytes) -> tuple[StateFile, ...]:
     return parsed(data, archive.place(LIST), read)
 
 
-def publish_states(
-    archive: Archive, volumes: Iterable[Volume], files: LocalFiles, *, is_recent_enough: bool
-) -> None:
-    """Put the states of a warehouse there that are newer than those of the archive.
+def are_states_due(archive: Archive, volumes: Iterable[Volume]) -> bool:
+    """Whether the archive lacks one of a warehouse's current states, and got none within the hour.
 
-    Each is a whole file: with `is_recent_enough`, nothing is done within an hour of the last time.
-    Raises `ConflictError` where other bytes lie under a state's name.
+    Dozens of tables change with each segment, and each is written anew whole.
     """
+    if are_states_recent(archive):
+        return False
+    newest = {state.version: state for state in _sound(archive, archive.read(LIST))}
+    return any(
+        volume.version not in newest or newest[volume.version].blocks < volume.blocks
+        for volume in volumes
+    )
+
+
+def are_states_recent(archive: Archive) -> bool:
+    """Whether the archive got a current state within the hour: until then newer ones wait."""
     info = archive.store.head(archive.key(LIST))
     # Only how often: whichever clock is wrong, none is lost.
-    if is_recent_enough and info and abs(time.time() - info.modified) < _RECENT_SECONDS:
-        return
+    return info is not None and abs(time.time() - info.modified) < _RECENT_SECONDS
+
+
+def publish_states(archive: Archive, volumes: Iterable[Volume], files: LocalFiles) -> None:
+    """Put the states of a warehouse there that are newer than those of the archive.
+
+    Raises `ConflictError` where other bytes lie under a state's name.
+    """
     states = [_state(volume) for volume in volumes]
     with files.hold([state.stored for state in states]):
         for state in states:

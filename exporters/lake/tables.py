@@ -179,10 +179,6 @@ class LakeTable:
         """The version upon which a commit is tried first; see `DeltaLog.expected`."""
         return self._version(self._log.expected())
 
-    def recent(self) -> Version | None:
-        """The version of the last hour, if this machine knows one; see `DeltaLog.recent`."""
-        return self._version(self._log.recent())
-
     def listed(self, infos: Iterable[ObjectInfo]) -> Version | None:
         """The newest version, where a listing of the table is at hand; see `DeltaLog.listed`."""
         return self._version(self._log.listed(infos))

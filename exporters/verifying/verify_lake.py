@@ -19,6 +19,7 @@ from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.publication.lake_sweep import tables_there
 from exporters.lake.publication.state_tables import is_state
+from exporters.lake.state_files import are_states_recent
 from exporters.lake.tables import LakeTable, Version
 from exporters.verifying.expected import Expected, KeptManifests
 from exporters.verifying.lake_leftovers import leftover_findings, state_findings
@@ -247,7 +248,7 @@ class LakeCheck:
             yield Finding(Problem.BAD_LAKE_FILE, place, what, self._publish())
 
     def _newest_state(self) -> Iterator[Finding]:
-        """Current state that the lake has of an older segment than it could, or not at all."""
+        """Current state that the lake has of an older segment than it should, or not at all."""
         manifests = self._versions.get(MANIFESTS)
         if self.state is None or manifests is None:
             return
@@ -256,6 +257,8 @@ class LakeCheck:
             return
         if not any(file.blocks.holds(newest) for file in manifests.ours):
             return  # the segment itself lacks
+        if are_states_recent(self.archive):
+            return  # it waits for its hour
         lacking = []
         for table, receipt in sorted(self.state.receipts.items()):
             if not is_state(table) or not self._is_in_scope(table) or table in self._damaged:

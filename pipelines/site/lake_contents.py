@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from exporters.archive.lake_place import MANIFESTS
 from exporters.lake.lake_files import Lake
 from exporters.lake.publication.lake_sweep import sweep_lake, tables_there
+from exporters.lake.state_files import are_states_due
 from exporters.lake.tables import LakeReport, LakeTable, Version
 from pipelines.site.site import Site, at_one_look
 from transforms.block_range import BlockRange, contiguous_runs
@@ -25,11 +26,15 @@ def site_lake(site: Site) -> Lake:
 def lacking_segments(site: Site) -> list[BlockRange]:
     """The loaded segments of which the lake has no manifest, ascending, by their log alone.
 
-    Raises `IntegrityError` where that cannot be said.
+    With them comes the newest one of whose current state the lake is to have a newer copy. Raises
+    `IntegrityError` where that cannot be said.
     """
-    return _lacks(
-        LakeTable(site_lake(site), MANIFESTS).expected(), MANIFESTS, site.loaded_catalog()
-    )
+    lake, catalog = site_lake(site), site.loaded_catalog()
+    lacking = _lacks(LakeTable(lake, MANIFESTS).expected(), MANIFESTS, catalog)
+    states = catalog.intact().states()
+    if not lacking and are_states_due(lake.archive, states):
+        return [states[-1].blocks]
+    return lacking
 
 
 def _lacks(version: Version | None, table: str, catalog: Catalog) -> list[BlockRange]:

@@ -13,7 +13,7 @@ from exporters.lake.lake_files import Lake
 from exporters.lake.publication.history_tables import HistoryTables
 from exporters.lake.publication.public_documents import PublicDocuments
 from exporters.lake.publication.state_tables import correct_state, publish_state
-from exporters.lake.state_files import STATES, publish_states
+from exporters.lake.state_files import STATES, are_states_due, publish_states
 from exporters.lake.tables import LakeReport, Refused, each_alone
 from exporters.publishing.replace import Correction
 from pipelines.site.journal import journaled
@@ -36,14 +36,22 @@ def publish_to_lake(
     """Put into the lake what it lacks of what is published, and the newest current state.
 
     A volume is added once all its segments are published as they are loaded; those of these
-    segments (loaded, ascending) that are not are in the report. `advance` is called with the bytes
-    of files that were put there.
+    segments (loaded, ascending) that are not are in the report. The current state is put there at
+    most hourly. `advance` is called with the bytes of files that were put there.
     """
     lake = site_lake(site)
+    is_due = are_states_due(lake.archive, site.loaded_catalog().intact().states())
+    return _publish(site, lake, segments, advance, has_state=is_due)
+
+
+def _publish(
+    site: Site, lake: Lake, segments: Sequence[BlockRange], advance: Progress, *, has_state: bool
+) -> LakeReport:
     report = _refusal(_unpublished(site, lake, segments))
     with _history_tables(site, lake, advance) as tables:
         report = report.and_(tables.follow())
-    report = report.and_(_publish_state(site, lake, is_recent_enough=True))
+    if has_state:
+        report = report.and_(_publish_state(site, lake))
     name_lake(site, lake)
     return report
 
@@ -78,17 +86,17 @@ def _unpublished(
     return problems
 
 
-def _publish_state(site: Site, lake: Lake, *, is_recent_enough: bool) -> LakeReport:
+def _publish_state(site: Site, lake: Lake) -> LakeReport:
     with state_rows(site.warehouse) as state:
         if state is None:
             return LakeReport()
-        report = publish_state(lake, state, site.scratch(), is_recent_enough=is_recent_enough)
-    return report.and_(each_alone(STATES, partial(_put_states, site, lake, is_recent_enough)))
+        report = publish_state(lake, state, site.scratch())
+    return report.and_(each_alone(STATES, partial(_put_states, site, lake)))
 
 
-def _put_states(site: Site, lake: Lake, is_recent_enough: bool) -> LakeReport:
+def _put_states(site: Site, lake: Lake) -> LakeReport:
     volumes, files = site.loaded_catalog().intact().states(), site.warehouse.backing.files
-    publish_states(lake.archive, volumes, files, is_recent_enough=is_recent_enough)
+    publish_states(lake.archive, volumes, files)
     return LakeReport()
 
 
@@ -169,8 +177,8 @@ def publish_missing(site: Site, advance: Progress = no_progress) -> LakeReport:
     """
     lake = site_lake(site)
     published = completeness(sound_index(lake.archive).tables).complete
-    report = publish_to_lake(site, [*inside(_doubtful(site), published)], advance)
-    report = report.and_(_publish_state(site, lake, is_recent_enough=False))
+    doubtful = [*inside(_doubtful(site), published)]
+    report = _publish(site, lake, doubtful, advance, has_state=True)
     if site.settings.public_url and sound_index(lake.archive).has_lake:
         name_lake(site, lake, is_proven=True)
     return report.and_(sweep(site))

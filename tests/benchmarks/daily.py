@@ -24,12 +24,15 @@ from pathlib import Path
 from boto3.session import Session
 
 from tests.fault_proxy import FaultProxy
-from tests.segments_kit import build_segment
+from tests.segments_kit import Cell, build_segment, table_rows
 from tests.weed_kit import WeedServer, weed_server
+from transforms.tables.registry import known_tables
 
 ROOT = Path(__file__).parents[2]
 BATCH, BATCHES, SINGLES = 100, 3, 12
 BLOCKS = 1000
+ROWS = 20
+"""Rows of each table but `blocks` in a segment."""
 _PROGRAM = "from strata.cli import main; main()"
 _MIB = 1024
 
@@ -116,9 +119,17 @@ class Version:
         source.mkdir(parents=True, exist_ok=True)
         for number in range(first, first + count):
             start = number * BLOCKS
-            path = build_segment(source, first=start + 1, last=start + BLOCKS)
+            path = _segment(source, start + 1)
             if self.bucket is not None:
                 self.bucket.put(path, f"{self.site.name}/source/{path.name}")
+
+
+def _segment(folder: Path, first: int) -> Path:
+    rows: list[dict[str, Cell]] = [{} for _ in range(ROWS)]
+    tables = {
+        name: table_rows(name, *rows, first=first) for name in known_tables(1) if name != "blocks"
+    }
+    return build_segment(folder, first=first, last=first + BLOCKS - 1, tables=tables)
 
 
 def run(folder: Path, codes: list[Path], bucket: Bucket | None = None) -> list[Version]:

@@ -104,7 +104,7 @@ def _publish(site: Site, dice: random.Random) -> None:
 def _publish_state(site: Site, dice: random.Random) -> None:
     with state_rows(site.warehouse) as state:
         assert state is not None
-        publish_state(site_lake(site), state, site.scratch(), is_recent_enough=False)
+        publish_state(site_lake(site), state, site.scratch())
 
 
 def _merge(site: Site, dice: random.Random) -> None:

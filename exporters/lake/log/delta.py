@@ -126,14 +126,6 @@ class DeltaLog:
                 self._cache.write(self._table, self._expected, state)
         return self._expected
 
-    def recent(self) -> TableVersion | None:
-        """The version that the log had within the last hour, as far as this machine knows.
-
-        Nothing is asked. Commits of others may have followed.
-        """
-        entry = self._cached()
-        return entry.version if entry is not None and entry.is_recent else None
-
     def listed(self, infos: Iterable[ObjectInfo]) -> TableVersion | None:
         """The newest version, where a listing of the table is at hand.
 
@@ -152,12 +144,8 @@ class DeltaLog:
 
     def _known(self) -> TableVersion | None:
         entry = self._cached()
-        if self._cache is None or entry is None:
+        if entry is None or self._state(entry.version.number) != entry.state:
             return None
-        if self._state(entry.version.number) != entry.state:
-            return None
-        if not entry.is_recent:
-            self._cache.write(self._table, entry.version, entry.state, entry.time)
         return entry.version
 
     def forget(self) -> None:

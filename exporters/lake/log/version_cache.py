@@ -21,25 +21,14 @@ from transforms.sealed import seal, unseal
 # A log forgets commits after a week, and whoever tidies it up may be killed between two of them:
 # of a version that is younger than this, what came after it is there.
 _USABLE_SECONDS = 84 * 3600
-_RECENT_SECONDS = 3600
 
 
 @dataclass(frozen=True, slots=True)
 class CachedVersion:
-    """A version of a table; `state` is the store's own version of the file of its commit.
-
-    `time` is when it was the newest, `asked` when the store last had that file, in Unix seconds.
-    """
+    """A version of a table; `state` is the store's own version of the file of its commit."""
 
     version: TableVersion
     state: str
-    time: float
-    asked: float
-
-    @property
-    def is_recent(self) -> bool:
-        """Whether the store was asked within the last hour."""
-        return 0 <= time.time() - self.asked < _RECENT_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +49,15 @@ class VersionCache:
             row = unseal(path.read_bytes(), str(path))
             version = TableVersion(**row["version"])
             if 0 <= time.time() - row["time"] < _USABLE_SECONDS:
-                return CachedVersion(version, row["state"], row["time"], row["asked"])
+                return CachedVersion(version, row["state"])
         return None
 
-    def write(
-        self, table: str, version: TableVersion, state: str, since: float | None = None
-    ) -> None:
-        """Keep a version, which is the newest now, or was at `since` (Unix seconds).
+    def write(self, table: str, version: TableVersion, state: str) -> None:
+        """Keep a version, which is the newest now.
 
         A loss of power may lose it: then the log is read again.
         """
-        now = time.time()
-        row = {
-            "version": asdict(version),
-            "state": state,
-            "time": now if since is None else since,
-            "asked": now,
-        }
+        row = {"version": asdict(version), "state": state, "time": time.time()}
         with new_file(self._path(table), durable=False) as file:
             file.write(seal(row))
 

@@ -24,18 +24,12 @@ _WORKERS = 8
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
 
 
-def publish_state(
-    lake: Lake, state: StateRows, scratch: Path, *, is_recent_enough: bool
-) -> LakeReport:
+def publish_state(lake: Lake, state: StateRows, scratch: Path) -> LakeReport:
     """Put the newest copy of every current-state table there, unless a newer or an equal one is.
 
     Each replaces the one before in one version of its table. What cannot be added is in the report.
-    Dozens of tables do not change for days: with `is_recent_enough`, of those that this machine
-    left with the same rows within the last hour nothing is asked.
     """
     tables = [table for table in sorted(state.receipts) if is_state(table)]
-    if is_recent_enough:
-        tables = [table for table in tables if not _had_rows(lake, state, table)]
     report, publish = LakeReport(), partial(_published, lake, state, scratch)
     for table_report in asked_together(lake.archive.store, publish, tables, _WORKERS):
         report = report.and_(table_report)
@@ -95,12 +89,6 @@ def _new_file(state: StateRows, table: str, folder: Path) -> NewFile:
 def _published(lake: Lake, state: StateRows, scratch: Path, table: str) -> LakeReport:
     put = partial(_put_once, lake, state, scratch, table)
     return each_alone(table, partial(won_race, put, lake.place(table)))
-
-
-def _had_rows(lake: Lake, state: StateRows, table: str) -> bool:
-    """Whether a table had the rows of this state within the last hour; one by others: not."""
-    version = LakeTable(lake, table).recent()
-    return version is not None and not version.foreign and _has_rows(version, state, table)
 
 
 def _has_rows(version: Version, state: StateRows, table: str) -> bool:

@@ -144,30 +144,6 @@ def test_what_is_kept_is_not_believed_for_days(
     assert _log(store, tmp_path).expected() == DeltaLog(store, KEY, "orders").newest()
 
 
-def test_what_the_log_had_within_the_hour_is_known_without_asking_and_then_asked_again(
-    server: BucketServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = time.time()
-    with server.store() as store:
-        new_log(store)
-        _commit(_log(store, tmp_path), 1)
-        server.door.requests.clear()
-
-        def count() -> int:
-            version = _log(store, tmp_path).recent()
-            return len(version.files) if version else 0
-
-        assert count() == 1
-        monkeypatch.setattr(time, "time", lambda: now + 3700)
-        assert count() == 0
-        assert server.door.requests == []
-        _log(store, tmp_path).expected()
-        assert len(server.door.requests) == 1
-        assert count() == 1
-        monkeypatch.setattr(time, "time", lambda: now + 84 * 3600 + 60)
-        assert count() == 0
-
-
 def test_asking_does_not_make_a_version_younger(
     store: FolderStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

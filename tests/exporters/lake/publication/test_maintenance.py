@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,13 +16,15 @@ from exporters.lake.lake_files import Lake
 from exporters.lake.publication.lake_sweep import sweep_lake
 from exporters.lake.tables import LakeReport
 from exporters.publishing.replace import Correction
-from pipelines.site.lake_publishing import replace_in_lake
+from pipelines.site.lake_publishing import publish_to_lake, replace_in_lake
 from pipelines.site.publishing import replace_published
+from pipelines.site.segment_status import site_status
 from pipelines.site.site_check import verify_lake
 from tests.exporters.lake.lake_kit import LakeSite, history_tables, lake_site, write_segment
 from tests.lake_readers import age, log_actions
 from tests.pipelines.kit import blocks
 from tests.segments_kit import entry_bytes, table_rows
+from transforms.block_range import BlockRange
 from transforms.verifying.verification import Verification
 
 ALL = blocks(0, 1, 2, 3)
@@ -228,9 +231,39 @@ def test_current_state_that_lags_behind_is_found(tmp_path: Path) -> None:
     with history_tables(lake.site) as tables:
         tables.follow()
 
+    assert list(verify_lake(lake.site, Verification())) == []  # it waits for its hour
+    _let_an_hour_pass(lake)
     (finding,) = verify_lake(lake.site, Verification())
 
     assert "it lacks the current state of block 20 (parties)" in str(finding)
+
+
+def _let_an_hour_pass(lake: LakeSite) -> None:
+    path = lake.folder / "states" / "states.json"
+    os.utime(path, (path.stat().st_mtime - 3601,) * 2)
+
+
+def test_current_state_is_published_hourly_and_none_is_forgotten(tmp_path: Path) -> None:
+    lake = lake_site(tmp_path, tmp_path / "source", batch=1)
+    for number, spans in enumerate((["1-10"], ["1-10"])):
+        parties = table_rows("parties", *[{}] * (number + 1))
+        first = number * 10 + 1
+        write_segment(tmp_path / "source", first, {"parties": parties}, states=["parties"])
+        assert site_status(lake.site).to_do == (BlockRange(first, first + 9),)
+        lake.load()
+        lake.publish_zips()
+        assert not publish_to_lake(lake.site, lake.site.loaded_catalog().blocks).refused
+        assert lake.spans("parties") == spans
+        assert site_status(lake.site).to_do == ()
+
+    _let_an_hour_pass(lake)
+    (newest,) = site_status(lake.site).to_do
+    assert newest == BlockRange(11, 20)
+    assert not publish_to_lake(lake.site, [newest]).refused
+    assert lake.spans("parties") == ["11-20"]
+    assert site_status(lake.site).to_do == ()
+    _let_an_hour_pass(lake)
+    assert site_status(lake.site).to_do == ()
 
 
 def test_a_correction_replaces_the_file_and_is_in_the_revisions(
