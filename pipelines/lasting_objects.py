@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import atexit
 import gc
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -25,8 +24,5 @@ def lasting_objects() -> Iterator[None]:
             gc.enable()
 
 
-@atexit.register
-def _spare_the_last_search() -> None:
-    # Before it ends, Python searches all objects once more, for nothing; but DuckDB's bindings
-    # complain on stderr of those that are left.
-    (gc.unfreeze if "_duckdb" in sys.modules else gc.freeze)()
+# Else DuckDB's bindings complain on stderr of those that are left.
+atexit.register(gc.unfreeze)
