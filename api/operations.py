@@ -68,6 +68,15 @@ _MARKET = Parameter("market_id", Kind.HEX, "Only provisions for this market.")
 _PARTY = Parameter("party_id", Kind.HEX, "Only provisions of this party.")
 
 
+_SMALL_PAGE = 100
+
+
+def _is_small(request: ListWithdrawals | ListLiquidityProvisions | ListOracleData) -> bool:
+    """Whether a page of few rows is asked for."""
+    pages = request.pagination
+    return 0 < (pages.first or pages.last or 0) <= _SMALL_PAGE
+
+
 def _spam(path: str, operation_id: str = "") -> Operation[GetSpamStatistics]:
     return Operation(
         "spam_statistics",
@@ -136,6 +145,7 @@ CALLS: Sequence[Operation[Any]] = (
         ListOrderVersions,
         list_order_versions,
         (Parameter("order_id", Kind.HEX64, "The order.", in_path=True), PAGINATION),
+        is_short=lambda _: True,
     ),
     Operation(
         "withdrawals",
@@ -145,6 +155,7 @@ CALLS: Sequence[Operation[Any]] = (
         ListWithdrawals,
         list_withdrawals,
         (Parameter("party_id", Kind.PARTY, "Only this party's."), DATE_RANGE, PAGINATION),
+        is_short=_is_small,
     ),
     Operation(
         "withdrawal",
@@ -154,6 +165,7 @@ CALLS: Sequence[Operation[Any]] = (
         GetWithdrawal,
         lambda reading, request: (get_withdrawal(reading, request),),
         (Parameter("id", Kind.HEX64, "The withdrawal.", in_path=True),),
+        is_short=lambda _: True,
     ),
     Operation(
         "liquidity_provisions",
@@ -169,6 +181,7 @@ CALLS: Sequence[Operation[Any]] = (
             Parameter("live", Kind.TRUTH, "Only provisions that are live now."),
             PAGINATION,
         ),
+        is_short=_is_small,
     ),
     Operation(
         "oracle_data",
@@ -181,6 +194,7 @@ CALLS: Sequence[Operation[Any]] = (
             Parameter("oracle_spec_id", Kind.HEX, "Only data that matched this oracle spec."),
             PAGINATION,
         ),
+        is_short=_is_small,
     ),
     Operation(
         "node_signatures",
@@ -193,6 +207,7 @@ CALLS: Sequence[Operation[Any]] = (
             Parameter("id", Kind.HEX, "The resource that was signed.", required=True),
             PAGINATION,
         ),
+        is_short=lambda _: True,
     ),
     # Where the specification's prefix puts it, and where the network's nodes have it.
     _spam("/api/v2/statistics/spam/{partyId}"),

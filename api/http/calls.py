@@ -76,7 +76,9 @@ class CallEndpoint(Generic[_Request]):
             return _indented(body) if pretty else body, more
 
         try:
-            (body, more), newest = await self._runner.run(query, seconds, departure(receive))
+            (body, more), newest = await self._runner.run(
+                query, seconds, departure(receive), operation.short(request)
+            )
             room.take(len(body))
         except CancelledError:
             raise

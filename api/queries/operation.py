@@ -69,6 +69,10 @@ class Group:
 Parameters = tuple[Parameter | Group, ...]
 
 
+def _never(_request: object) -> bool:
+    return False
+
+
 def _no_headers(_reading: Reading, _request: object) -> Headers:
     return ()
 
@@ -80,7 +84,8 @@ class Operation(Generic[_Request]):
     `path` is that of HTTP, empty where it has none; `method` that of gRPC, without the slash before
     it. A record in the place of `query` is always the answer, whatever is loaded, or nothing; None:
     the answer comes in pieces. What `is_kept` is written once for each snapshot where no
-    parameter is given. `id` is the description's name, where that is not the method's.
+    parameter is given. `is_short` says which requests read a few pages of index files. `id` is the
+    description's name, where that is not the method's.
     """
 
     name: str
@@ -92,6 +97,7 @@ class Operation(Generic[_Request]):
     parameters: Parameters = ()
     headers: Callable[[Reading, _Request], Headers] = _no_headers
     is_kept: bool = False
+    is_short: Callable[[_Request], bool] = _never
     id: str = ""
 
     @property
@@ -110,6 +116,10 @@ class Operation(Generic[_Request]):
                 else:
                     fields[parameter.field or parameter.name] = value
         return self.request(**fields)
+
+    def short(self, request: _Request) -> str:
+        """The name, where the request is short; see `QueryRunner.run`."""
+        return self.name if self.is_short(request) else ""
 
     def fixed(self, write: Write) -> bytes | None:
         """The answer that is always the same, as a shell writes it; None where there is none."""

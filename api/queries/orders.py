@@ -88,6 +88,7 @@ def _few_rows(reading: Reading, order_id: str) -> Sequence[Row] | None:
     matches: list[tuple[int, Row]] = []
     others: list[HeldTable] = []
     for table in reading.snapshot.history("orders"):
+        reading.check_interrupt()
         if table.lookups is None:
             others.append(table)
             continue

@@ -54,6 +54,7 @@ def known_spans(
     """
 
     def times(table: HeldTable) -> tuple[int, int] | None:
+        reading.check_interrupt()
         if table.lookups is not None:
             return times_of(table.lookups, table.table)
         ((first, last, *misplaced),) = reading.rows(extent(table))
@@ -147,6 +148,7 @@ class SpanListing:
         self, index: IndexFile, low: Key, high: Key, limit: int, *, descending: bool
     ) -> list[Row]:
         """At least `limit` rows of a volume, or all, as they are met."""
+        self.reading.check_interrupt()
         rows: list[Row] = []
         if self.source.prefix and not index.may_have(self.source.pages, self.source.prefix[0]):
             return rows

@@ -121,6 +121,7 @@ def _rows_with_id(reading: Reading, id_: str) -> list[Row]:
     matches: list[tuple[int, Row]] = []
     queries: list[str] = []
     for table in reading.snapshot.history("withdrawals"):
+        reading.check_interrupt()
         lookups, first = table.lookups, table.blocks.first
         if lookups is None:
             columns, rows = WITHDRAWAL.direct(table.columns), latest_sql(table.source)

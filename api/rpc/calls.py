@@ -68,6 +68,7 @@ class Calls:
             (body, more), newest = await runner.run(
                 lambda reading, _: operation.answer(reading, request, write_record),
                 call.seconds(runner.seconds),
+                short=operation.short(request),
             )
         except ApiError:
             call.add_headers(block_headers(runner.newest))

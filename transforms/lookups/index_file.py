@@ -32,6 +32,8 @@ TABLES = "tables"
 MOST_FILTER_BYTES = 64 * 2**20
 """What the filters of keys in a process take at the most; files beyond that are asked without."""
 
+_LARGEST_FILTER = 16
+
 MOST_OPEN = 256
 """How many connections that nobody uses a process keeps, of all index files together."""
 
@@ -182,9 +184,13 @@ class IndexConnections:
             self.close(path)
 
     def reserve(self, filter_bytes: int) -> bool:
-        """Whether there is room for a filter, which is then taken; fewer than 0 give it back."""
+        """Whether there is room for a filter, which is then taken; fewer than 0 give it back.
+
+        None takes more than a part of what is left: a few large files leave room for many small
+        ones, without whose filters hundreds would be asked.
+        """
         with self._lock:
-            is_room = filter_bytes <= self._filter_bytes
+            is_room = _LARGEST_FILTER * filter_bytes <= self._filter_bytes
             self._filter_bytes -= filter_bytes if is_room else 0
             return is_room
 

@@ -1,7 +1,7 @@
 """Key filters: which index files cannot have a key, told from memory.
 
-A history that was loaded and not yet merged has hundreds of index files, and asking one takes some
-50 microseconds even where it has no row of a key. So a file has a Bloom filter for the first
+A history has dozens of index files, and hundreds before they are merged; asking one takes some 25
+microseconds even where it has no row of a key. So a file has a Bloom filter for the first
 values of each page table's keys that are texts: a fact of as many bits as a power of two has, at
 least ten for each value, of which every value sets four. Of a hundred values that a file does not
 have it holds about one for possible.
@@ -18,8 +18,8 @@ from hashlib import md5
 
 from transforms.duck import Connection
 
-MOST_KEYS = 100_000
-"""How many values a filter has at the most; it then takes 128 KiB."""
+MOST_KEYS = 1_000_000
+"""How many values a filter has at the most; it then takes 2 MiB."""
 
 _BITS_FOR_KEY = 10
 _PROBES = 4

@@ -97,7 +97,7 @@ def test_a_filter_that_lacks_is_no_empty_one(con: Connection, tmp_path: Path) ->
 
 def test_filters_take_a_bounded_number_of_bytes(con: Connection, tmp_path: Path) -> None:
     bits = _filter(con, []).bits  # says that nothing is there
-    connections = IndexConnections(filter_bytes=2 * len(bits) - 1)
+    connections = IndexConnections(filter_bytes=17 * len(bits) - 1)
     first, second = (_index(con, tmp_path / name, bits, connections) for name in "ab")
     assert not first.may_have(_TABLE, "b")
     assert second.may_have(_TABLE, "b"), "there is no room for its filter"
