@@ -263,6 +263,27 @@ def test_parts_that_another_machine_published_go_with_the_next_load(cloud: Cloud
     assert not list(a.cache.glob("parts/*/*/*.zip*"))
 
 
+def test_damage_in_a_bucket_is_found(cloud: Cloud) -> None:
+    key = f"exports/{KIT_CHAIN}/orders/{KIT_CHAIN}-orders-11-25.zip"
+    good = objects(cloud.server, cloud.archive)[key]
+    middle = len(good) // 2
+    bad = good[:middle] + bytes([good[middle] ^ 1]) + good[middle + 1 :]
+    cloud.server.client.put_object(Bucket=cloud.archive, Key=key, Body=bad)
+    try:
+        done = cloud.machine("c").run("verify")
+        assert done.returncode == 5
+        assert f"{KIT_CHAIN}-orders-11-25.zip" in done.stdout + done.stderr
+    finally:
+        cloud.server.client.put_object(Bucket=cloud.archive, Key=key, Body=good)
+
+
+def test_a_bucket_that_is_not_there_is_named_in_one_sentence(cloud: Cloud) -> None:
+    done = cloud.machine("c").run("publish", "--archive", "s3://no-such-bucket-here/x")
+    assert done.returncode not in (0, 1)
+    (line,) = done.stderr.splitlines()
+    assert "no-such-bucket-here" in line
+
+
 def test_captures_and_compaction_on_one_machine_are_seen_on_another(cloud: Cloud) -> None:
     a, c = cloud.machine("a"), cloud.machine("c")
     cloud.server.client.put_object(

@@ -35,7 +35,7 @@ SEGMENTS, FEW_SEGMENTS = 40, 6
 BLOCKS = 2
 BAD = 3
 """The number of the segment that is damaged until the round ends."""
-LOADERS = 8
+LOADERS, FEW_LOADERS = 8, 3
 ROUND_KILLS = 30
 SEED = 20261121
 _SPAWN = multiprocessing.get_context("forkserver")
@@ -225,7 +225,7 @@ def test_kills_leave_nothing_behind_and_lose_nothing(
     _report(capsys, ", ".join(f"{count} {what}" for what, count in sorted(total.items())))
 
 
-def test_of_eight_loaders_at_once_every_segment_is_there_once(
+def test_of_loaders_at_once_every_segment_is_there_once(
     tmp_path: Path, places: Iterator[str], kills: int
 ) -> None:
     dice = random.Random(SEED)
@@ -235,7 +235,7 @@ def test_of_eight_loaders_at_once_every_segment_is_there_once(
             _SPAWN.Process(
                 target=load_some, args=(round_.machines[at % 2], dice.getrandbits(32)), daemon=True
             )
-            for at in range(LOADERS)
+            for at in range(LOADERS if kills >= ROUND_KILLS else FEW_LOADERS)
         ]
         for process in processes:
             process.start()

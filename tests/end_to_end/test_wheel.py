@@ -69,9 +69,7 @@ def test_what_is_not_installed_is_listed_and_says_what_to_install(environment: P
     assert run(environment, "--version").stdout.startswith("strata, version ")
 
 
-def test_with_all_packages_it_loads_publishes_and_verifies(
-    environment: Path, tmp_path: Path
-) -> None:
+def test_with_all_packages_it_loads_and_publishes(environment: Path, tmp_path: Path) -> None:
     # The packages of this environment, but not what is installed here as the repository lies.
     link = packages(environment) / "all.pth"
     link.write_text(f"{INSTALLED}\n")
@@ -84,9 +82,8 @@ def test_with_all_packages_it_loads_publishes_and_verifies(
         "DAGSTER_HOME": str(tmp_path / "home"),
     }
     try:
-        for command in ("run", "status", "verify"):
-            done = run(environment, command, **places)
-            assert done.returncode == 0, done.stderr
+        done = run(environment, "run", **places)
+        assert done.returncode == 0, done.stderr
         assert "api" in run(environment, "serve", "--help", **places).stdout.lower()
         python = [str(environment / "bin/python"), "-c", "import pipelines"]
         assert subprocess.run(python, cwd=environment, capture_output=True).returncode == 1

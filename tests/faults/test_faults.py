@@ -1,4 +1,7 @@
-"""The short form of `make fault-test`: a few tries of each campaign."""
+"""The short form of `make fault-test`: a few tries of each campaign, of which
+
+`tests/transforms/segments/test_mutations.py` has that of damaged ZIPs.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,11 @@ from tests.faults.running import run_order
 from tests.faults.temporary_files import ERRORS
 
 ORDERS = (
-    Order("kills", SEED, (0, 1), ("publish",)),
+    Order("kills", SEED, (0,), ("publish",)),
     Order("faults", SEED, tuple(range(1, 5)), ("load more", "verify")),  # two of each
-    Order("zips", SEED, (0,)),
-    Order("flips", SEED, tuple(range(0, 17, 4))),
+    Order("flips", SEED, (0, 8)),
     # The last one is a publish to whose requests nothing is answered from one on.
-    Order("proxy", SEED, (6, 12, 24, 32, 117), ("export", "publish")),
+    Order("proxy", SEED, (6, 24, 117), ("export", "publish")),
 )
 
 

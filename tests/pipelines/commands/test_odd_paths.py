@@ -17,7 +17,7 @@ from tests.segments_kit import KIT_CHAIN
 
 STRATA = Path(sys.executable).parent / "strata"
 
-ODD = ["#%20b% s", 'it\'s "so"; [x]*', "ünï-日本 $HOME {a}", "-new\nline:&=c@"]
+ODD = ['#%20b% it\'s "so"; [x]*', "-new\nline:&=c@ ünï-日本 $HOME {a}"]
 
 
 Strata = Callable[..., Answer]
