@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """How long campaigns are: a few tries in the gate, thousands when asked."""
     parser.addoption("--kills", type=int, default=6, help="kills of each test of crashes")
     parser.addoption("--requests", type=int, default=600, help="of clients of which many leave")
-    parser.addoption("--rewritings", type=int, default=100, help="of an archive's past")
+    parser.addoption("--rewritings", type=int, default=40, help="of an archive's past")
     parser.addoption("--steps", type=int, default=100, help="of the model test, from 101 on random")
 
 

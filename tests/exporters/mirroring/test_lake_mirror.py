@@ -104,28 +104,23 @@ def _assert_same(mirror: Path, archive: str) -> None:
         ), name
 
 
-@pytest.fixture(params=["folder", "web server", "bucket"])
-def address(request: pytest.FixtureRequest, site: Site) -> Iterator[str]:
+@pytest.fixture
+def bucket(site: Site) -> Iterator[str]:
+    """The archive in a bucket; those in a folder and behind a web server are mirrored below."""
     folder = Path(site.settings.archive)
-    if request.param == "folder":
-        yield str(folder)
-    elif request.param == "web server":
-        with web_server(folder, ranges=False) as url:
-            yield url
-    else:
-        with bucket_server() as server, pytest.MonkeyPatch.context() as patch:
-            patch.setenv("AWS_ENDPOINT_URL", server.url)
-            patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-            bucket = server.bucket()
-            for path in filter(Path.is_file, folder.rglob("*")):
-                server.client.upload_file(str(path), bucket, str(path.relative_to(folder)))
-            yield f"s3://{bucket}"
+    with bucket_server() as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", server.url)
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        bucket = server.bucket()
+        for path in filter(Path.is_file, folder.rglob("*")):
+            server.client.upload_file(str(path), bucket, str(path.relative_to(folder)))
+        yield f"s3://{bucket}"
 
 
 def test_a_mirror_has_the_lake_to_the_byte_and_a_warehouse_is_made_of_it(
-    site: Site, address: str, out: Path, tmp_path: Path
+    site: Site, bucket: str, out: Path, tmp_path: Path
 ) -> None:
-    done = run_strata("fetch", address, "--all", "--out", str(out), "--json")
+    done = run_strata("fetch", bucket, "--all", "--out", str(out), "--json")
     assert done.returncode == 0, done.stderr
     (chain,) = json.loads(done.stdout)["chains"]
     assert chain["lake"]["fetched"] == len(_lake_files(out)) - 1  # without the list of states
@@ -226,7 +221,7 @@ def test_a_connection_that_flips_a_bit_once_changes_nothing(site: Site, out: Pat
             return FLIP_THE_ANSWER
         return None
 
-    with web_server(Path(site.settings.archive)) as url:
+    with web_server(Path(site.settings.archive), ranges=False) as url:
         proxy = FaultProxy(url)
         proxy.on_request = on_request
         done = run_strata("fetch", proxy.url, "--all", "--out", str(out))
@@ -236,7 +231,7 @@ def test_a_connection_that_flips_a_bit_once_changes_nothing(site: Site, out: Pat
     _assert_same(out, site.settings.archive)
 
 
-@pytest.mark.parametrize("step", [*range(0, 400, 57), 1, 2, 3])
+@pytest.mark.parametrize("step", [1, 3, 57, 171, 285])
 def test_killed_anywhere_it_has_nothing_wrong_and_the_next_run_ends_it(
     site: Site, out: Path, step: int
 ) -> None:

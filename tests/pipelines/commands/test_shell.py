@@ -18,9 +18,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from pipelines.sample_history import copy_sample
 from tests.duckdb15_kit import PROGRAM
-from tests.transforms.warehouse_kit import history_segment, load_folder
+from tests.segments_kit import table_rows
+from tests.transforms.warehouse_kit import history_segment, load_folder, state_segment
 
 _STRATA = Path(sys.executable).parent / "strata"
 _SECONDS = 60.0
@@ -140,7 +140,8 @@ def test_the_program_opens_the_warehouse_read_only_and_in_utc(
 def test_the_shell_greets_with_the_tables_that_have_rows_and_how_to_ask(
     tmp_path: Path,
 ) -> None:
-    copy_sample(tmp_path / "source")
+    tables = {name: table_rows(name, {}) for name in ("orders", "trades", "parties")}
+    state_segment(tmp_path / "source", last=10, tables=tables)
     load_folder(warehouse := tmp_path / "warehouse", tmp_path / "source")
     with terminal(warehouse, tmp_path) as shell:
         head, _, how = shell.greeting.partition("Ask: ")
