@@ -26,7 +26,7 @@ from pipelines.site.site_check import verify_site
 from tests.api.server_kit import serving, settings
 from tests.docs.cookbook import archive_queries, queries
 from tests.duckdb15_kit import asked_over_http
-from tests.exporters.lake.lake_kit import odd_history
+from tests.exporters.lake.lake_kit import odd_start
 from tests.fault_proxy import FaultProxy, Request
 from tests.pipelines.kit import load, site_settings
 from tests.transforms.warehouse_kit import cells_without_value
@@ -213,7 +213,7 @@ def _content(con: duckdb.DuckDBPyConnection, schema: str, view: str) -> Any:
 def test_unfit_counts_the_cells_that_are_null_there(tmp_path: Path) -> None:
     address = "https://example.org/archive"
     site = Site(replace(site_settings(tmp_path), lake=True, batch=8, public_url=address))
-    odd_history(Path(site.settings.source))
+    odd_start(Path(site.settings.source))
     _publish_all(site)
     (statements,) = Path(site.settings.archive).glob("*/strata.sql")
     with duckdb.connect() as con:

@@ -280,6 +280,14 @@ def odd_history(folder: Path) -> Path:
     return folder
 
 
+def odd_start(folder: Path) -> Path:
+    """The first two of these segments, in which each type has all its odd texts."""
+    for path in odd_history(folder).glob("*.zip"):
+        if int(path.stem.split("-")[-2]) > 11:
+            path.unlink()
+    return folder
+
+
 def write_segment(
     folder: Path,
     first: int,

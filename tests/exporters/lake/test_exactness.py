@@ -169,6 +169,6 @@ def _shown(milliseconds: int) -> str:
     return f"{time.isoformat(timespec='milliseconds')}Z"
 
 
-@pytest.mark.parametrize("name", ["sample", _BY_ONES, _AT_ONCE])
+@pytest.mark.parametrize("name", ["sample", _AT_ONCE])
 def test_the_products_own_check_finds_nothing(lakes: Mapping[str, LakeSite], name: str) -> None:
     assert [str(one) for one in verify_lake(lakes[name].site, Verification())] == []

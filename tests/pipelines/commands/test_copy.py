@@ -20,7 +20,7 @@ from pipelines.sample_history import copy_sample
 from tests.benchmarks.measure import measured
 from tests.cases import each_of
 from tests.command_kit import run_strata
-from tests.exporters.lake.lake_kit import odd_history
+from tests.exporters.lake.lake_kit import odd_start
 from tests.segments_kit import build_segment, pg_csv, table_rows
 from tests.transforms.warehouse_kit import cells_without_value, history_segment, load_folder
 from transforms.block_range import BlockRange
@@ -190,7 +190,7 @@ def test_a_copy_of_some_blocks_has_the_rows_of_their_segments_and_the_current_st
 
 
 def test_what_does_not_fit_is_counted_in_a_copy_as_in_the_warehouse(tmp_path: Path) -> None:
-    load_folder(tmp_path / "warehouse", odd_history(tmp_path / "source"))
+    load_folder(tmp_path / "warehouse", odd_start(tmp_path / "source"))
     copy = tmp_path / "copy.duckdb"
     _copied(tmp_path, copy)
     with _beside(tmp_path, copy) as con:

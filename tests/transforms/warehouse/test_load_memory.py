@@ -16,8 +16,8 @@ from transforms.warehouse.warehouse_address import open_warehouse
 
 _MOST_BYTES = 800 * 2**20
 _ROWS, _CELL_BYTES = 40_000, 4_000
-_LARGE_ROWS, _LARGE_BYTES = 60, 4 * 10**6
-_LITTLE_MB, _ENOUGH_MB = 100, 2000
+_LARGE_ROWS, _LARGE_BYTES = 30, 4 * 10**6
+_LITTLE_MB, _ENOUGH_MB = 50, 1000
 
 
 def test_a_small_zip_with_many_large_cells_is_loaded_in_bounded_memory(tmp_path: Path) -> None:

@@ -222,8 +222,8 @@ def test_no_more_is_rewritten_than_four_times_what_is_loaded(
 @pytest.mark.parametrize("size", SEGMENT_SIZES)
 @pytest.mark.parametrize("segments", [1, 12, 100])
 def test_histories_of_all_kinds_are_rewritten_little(order: str, size: int, segments: int) -> None:
-    """Each of 1,500 loads; what `tests.benchmarks.merge_simulation` prints for 75,000 segments."""
-    numbers = dict(orders(1_500))[order]
+    """Each of 600 loads; what `tests.benchmarks.merge_simulation` prints for 75,000 segments."""
+    numbers = dict(orders(600))[order]
     history = simulate(numbers, segments, size)
 
     assert few(history.volumes)
