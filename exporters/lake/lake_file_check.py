@@ -17,13 +17,8 @@ from exporters.lake.tables import Version
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.duck import Connection, quote_files
 from transforms.errors import IntegrityError
-from transforms.lake.parquet_files import (
-    Statistics,
-    fitted,
-    lake_reader,
-    read_statistics,
-    readable_file,
-)
+from transforms.lake.parquet_files import lake_reader, readable_file
+from transforms.lake.statistics import Statistics, fitted, read_statistics
 from transforms.scratch import scratch_folder
 from transforms.tables.file_columns import RECEIPT_LIST, FileColumn
 from transforms.warehouse.checks.file_check import (

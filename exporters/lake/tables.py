@@ -13,7 +13,7 @@ from exporters.lake.log.table_version import ActiveFile, FileName, TableVersion
 from transforms.block_range import BlockRange
 from transforms.coverage import inside, union
 from transforms.errors import ConflictError, IntegrityError, RangeError
-from transforms.lake.parquet_files import Statistics
+from transforms.lake.statistics import Statistics
 from transforms.objects import ObjectInfo
 from transforms.stores.store import content_size
 from transforms.tables.file_columns import FileColumn

@@ -1,24 +1,17 @@
-"""The rows of a table over a run of segments as one Parquet file of the lake, with its statistics.
+"""The rows of a table over a run of segments as one Parquet file of the lake, proven.
 
 It is the warehouse's data file of the run, which was proven when it was loaded. Of a table of
 current state DuckDB writes a file, and before anybody sees that one it is read again: the CSV is
 rendered from it alone and held against its receipt (spec 2.8), its types against those of columns.
-
-The log of a Delta table has statistics only of columns whose least and greatest values every reader
-compares exactly: whole numbers, times (in milliseconds: the least is rounded down, the greatest up)
-and ids. Never of decimals: readers take them for 64-bit numbers or floats and skip files wrongly.
 """
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from transforms.duck import (
     Connection,
@@ -28,6 +21,7 @@ from transforms.duck import (
     working_connection,
 )
 from transforms.errors import IntegrityError
+from transforms.lake.statistics import Statistics, read_statistics
 from transforms.memory import rendering_text
 from transforms.tables.dialect import select_list
 from transforms.tables.file_columns import (
@@ -47,74 +41,6 @@ from transforms.warehouse.load.rendering import readable
 from transforms.warehouse.manifests.data_files import file_sql, write_sql
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.manifests.shapes import Shape
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class Statistics:
-    """The rows of a file, and its statistics as the log has them: a JSON text."""
-
-    rows: int
-    text: str
-
-
-def read_statistics(con: Connection, source: str, columns: Sequence[FileColumn]) -> Statistics:
-    """Compute the statistics of a relation that has these columns and our own."""
-    described = [c for c in (*columns, *OWN_COLUMNS) if c.has_statistics]
-    terms = ", ".join(_asked(column) for column in described)
-    row = con.execute(f"select count(*), {terms} from {source}").fetchone()  # noqa: S608 - quoted
-    assert row is not None
-    rows, values = row[0], row[1:]
-    least, greatest, nulls = values[0::3], values[1::3], values[2::3]
-    statistics = {
-        "numRecords": rows,
-        "minValues": _shown(described, least, lambda time: time // 1000),
-        "maxValues": _shown(described, greatest, lambda time: -(-time // 1000)),
-        "nullCount": {c.name: count for c, count in zip(described, nulls, strict=True)},
-    }
-    return Statistics(rows, json.dumps(statistics, separators=(",", ":")))
-
-
-def fitted(statistics: str, described: Iterable[str]) -> str:
-    """A file's statistics of the very columns that its table has them of.
-
-    A column that the file lacks is NULL in all its rows, which must be said: of a column that a
-    table describes and a file does not, deltalake tells pyarrow that no value of it is there.
-    """
-    content = json.loads(statistics)
-    nulls = {name: content["nullCount"].get(name, content["numRecords"]) for name in described}
-    ends = {
-        end: {name: value for name, value in content[end].items() if name in nulls}
-        for end in ("minValues", "maxValues")
-    }
-    return json.dumps(content | ends | {"nullCount": nulls}, separators=(",", ":"))
-
-
-def _asked(column: FileColumn) -> str:
-    name = quote_name(column.name)
-    least, greatest = f"min({name})", f"max({name})"
-    if column.type == "timestamp":
-        least, greatest = f"epoch_us({least})", f"epoch_us({greatest})"
-    return f"{least}, {greatest}, count(*) - count({name})"
-
-
-def _shown(
-    columns: Sequence[FileColumn], values: Sequence[Any], milliseconds: Callable[[int], int]
-) -> dict[str, object]:
-    """The values as JSON has them, by column; those that are not there are left out.
-
-    `milliseconds` is how microseconds become those of the log.
-    """
-    shown: dict[str, object] = {}
-    for column, value in zip(columns, values, strict=True):
-        if column.type != "timestamp" or value is None:
-            shown[column.name] = value
-        else:
-            time = _EPOCH + timedelta(milliseconds=milliseconds(value))
-            shown[column.name] = time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return {name: value for name, value in shown.items() if value is not None}
-
 
 RowsQuery = Callable[[Sequence[Column]], str]
 """SQL for the rows of a file with these columns of CSVs."""

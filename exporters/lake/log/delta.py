@@ -37,7 +37,7 @@ from exporters.lake.log.table_version import (
 )
 from exporters.lake.log.version_cache import CachedVersion, VersionCache
 from transforms.errors import IntegrityError
-from transforms.lake.parquet_files import fitted
+from transforms.lake.statistics import fitted
 from transforms.objects import ObjectInfo
 from transforms.stores.store import LostRaceError, Store
 from transforms.tables.file_columns import RECEIPT_LIST, TEXTS, FileColumn

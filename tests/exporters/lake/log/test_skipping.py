@@ -12,7 +12,7 @@ from pyarrow.dataset import Dataset, field
 
 from exporters.lake.log.delta import DeltaLog
 from exporters.lake.log.table_version import ActiveFile, TableVersion
-from transforms.lake.parquet_files import read_statistics
+from transforms.lake.statistics import read_statistics
 from transforms.stores.folder_store import FolderStore
 from transforms.tables.file_columns import OWN_COLUMNS, FileColumn, file_columns, file_rows
 from transforms.tables.registry import Column
