@@ -16,23 +16,26 @@ _SERVERS = "STRATA_TEST_SERVERS"
 _SLOWEST = 10
 _MOST_WORKERS = 4
 _LONG_FILES = (
-    "tests/end_to_end/test_bucket_warehouse.py",
-    "tests/exporters/loading/test_archive_load.py",
-    "tests/exporters/lake/test_exactness.py",
-    "tests/faults/test_faults.py",
-    "tests/end_to_end/test_attach.py",
-    "tests/model/test_model.py",
-    "tests/end_to_end/test_first_hour.py",
-    "tests/pipelines/site/test_verifying_lake.py",
     "tests/pipelines/commands/test_copy.py",
-    "tests/api/test_lost_data.py",
+    "tests/exporters/lake/test_exactness.py",
+    "tests/model/test_model.py",
+    "tests/exporters/loading/test_archive_load.py",
+    "tests/end_to_end/test_attach.py",
+    "tests/faults/test_faults.py",
+    "tests/end_to_end/test_alerts.py",
+    "tests/pipelines/site/test_verifying_lake.py",
+    "tests/pipelines/site/test_site_check.py",
+    "tests/pipelines/site/test_quick_check.py",
+    "tests/end_to_end/test_first_hour.py",
+    "tests/end_to_end/test_bucket_warehouse.py",
     "tests/transforms/stores/test_silence.py",
-    "tests/end_to_end/test_requests.py",
+    "tests/api/test_lost_data.py",
+    "tests/api/test_http_process.py",
 )
 """Those that take longest: at the end, one of them would leave the other cores idle."""
 
 # How long one example takes says more about the machine and its other work than about the code.
-settings.register_profile("strata", deadline=None)
+settings.register_profile("strata", deadline=None, max_examples=60)
 settings.load_profile("strata")
 
 

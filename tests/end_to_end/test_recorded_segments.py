@@ -85,12 +85,13 @@ def test_every_cell_of_every_table_is_shown_as_it_was(loaded: list[Loaded]) -> N
                     assert pg_csv(header, shown) == data
 
 
-def test_every_volume_verifies(loaded: list[Loaded]) -> None:
-    for history in loaded:
-        verification = Verification()
-        assert list(history.warehouse.verify(verification)) == []
-        assert verification.counts[Kind.TABLES].read > len(HISTORY_TABLES)
-        assert verification.counts[Kind.SEGMENTS].read == len(history.segments)
+def test_every_volume_of_the_hostile_segments_verifies(loaded: list[Loaded]) -> None:
+    """Those of the others were proven when they were loaded, by the same reading."""
+    *_, hostile = loaded
+    verification = Verification()
+    assert list(hostile.warehouse.verify(verification)) == []
+    assert verification.counts[Kind.TABLES].read > len(HISTORY_TABLES)
+    assert verification.counts[Kind.SEGMENTS].read == len(hostile.segments)
 
 
 def test_loading_again_finds_nothing_to_do(loaded: list[Loaded]) -> None:

@@ -129,6 +129,10 @@ def instance(
         yield opened
 
 
+in_sqlite = pytest.mark.parametrize("instance", ["sqlite"], indirect=True)
+"""Of tests of what does not differ with the storage: the others are of what is removed."""
+
+
 def test_a_run_that_ended_long_ago_goes_and_its_partitions_stay_materialized(
     instance: dg.DagsterInstance,
 ) -> None:
@@ -147,6 +151,7 @@ def test_a_run_that_ended_long_ago_goes_and_its_partitions_stay_materialized(
     assert count(instance, "asset_check_executions") == 1
 
 
+@in_sqlite
 def test_what_was_made_again_is_kept_once(instance: dg.DagsterInstance) -> None:
     run(instance, [0, 1, 2])
     again = run(instance, [1, 2, 3])
@@ -164,6 +169,7 @@ def test_what_was_made_again_is_kept_once(instance: dg.DagsterInstance) -> None:
     assert count(instance, "asset_check_executions") == 1
 
 
+@in_sqlite
 def test_new_runs_work_on_and_take_no_id_that_was_given_before(
     instance: dg.DagsterInstance,
 ) -> None:
@@ -178,6 +184,7 @@ def test_new_runs_work_on_and_take_no_id_that_was_given_before(
     assert min(record.storage_id for record in newest) > before
 
 
+@in_sqlite
 def test_recent_runs_the_newest_runs_and_unfinished_runs_stay(
     instance: dg.DagsterInstance,
 ) -> None:
@@ -232,6 +239,7 @@ def test_a_removal_that_is_killed_half_way_is_done_again(instance: dg.DagsterIns
     assert instance.get_materialized_partitions(TABLE) == set(KEYS)
 
 
+@in_sqlite
 def test_the_job_does_so_for_the_setting(instance: dg.DagsterInstance, settings: Settings) -> None:
     old = run(instance, [0])
     with instance.run_storage.connect() as connection:  # type: ignore[attr-defined]

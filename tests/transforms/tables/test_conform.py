@@ -383,7 +383,7 @@ _NEAR = st.lists(st.sampled_from(_PIECES), max_size=7).map("".join)
 
 @each_of("type_name", _CANONICAL)
 def test_what_postgresql_prints_is_typed_and_printed_back(con: Connection, type_name: str) -> None:
-    @settings(max_examples=20, deadline=None)
+    @settings(max_examples=10, deadline=None)
     @given(st.lists(_CANONICAL[type_name], min_size=1, max_size=40))
     def check(texts: list[str]) -> None:
         held = _hold(con, texts, Column("c", type_name))
@@ -402,7 +402,7 @@ def test_any_text_at_all_comes_back_and_no_value_says_otherwise(
     )
     anything = st.none() | canonical | _NEAR | mixed | _CANONICAL["text"]
 
-    @settings(max_examples=15, deadline=None)
+    @settings(max_examples=8, deadline=None)
     @given(st.lists(anything, min_size=1, max_size=40))
     def check(texts: list[Cell]) -> None:
         for text, held in zip(texts, _hold(con, texts, Column("c", type_name)), strict=True):
