@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
+from threading import Lock
 
 from exporters.archive.documents import PUBLIC_SQL_READERS, refresh
 from exporters.archive.sound_documents import sound_index
@@ -60,14 +61,15 @@ def _publish(
 def _history_tables(
     site: Site, lake: Lake, advance: Progress = no_progress
 ) -> Iterator[HistoryTables]:
-    catalog = site.loaded_catalog()
+    catalog, turn = site.loaded_catalog(), Lock()
 
     @cache
     def is_published(blocks: BlockRange) -> bool:
         return not _unpublished(site, lake, [*catalog.segments_over(blocks)])
 
     def published(volume: Volume) -> bool:
-        return is_published(volume.blocks)
+        with turn:  # tables are asked for side by side, about the same volumes
+            return is_published(volume.blocks)
 
     with loaded_history(site.warehouse) as loaded:
         yield HistoryTables(lake, loaded, published, site.scratch(), advance)
