@@ -18,8 +18,6 @@ def few_rows(index: IndexFile, pages: PageTable, id_: str, place: int) -> list[R
     Raises `UnreadableIndexError`.
     """
     rows: list[Row] = []
-    if not index.may_have(pages, id_):
-        return rows
     # Descending, as the page to begin with is then found by one statement.
     with closing(index.pages(pages, (id_,), (id_,), descending=True)) as found:
         for page_rows in found:

@@ -89,13 +89,14 @@ def _few_rows(reading: Reading, order_id: str) -> Sequence[Row] | None:
     others: list[HeldTable] = []
     for table in reading.snapshot.history("orders"):
         reading.check_interrupt()
-        if table.lookups is None:
+        lookups = table.lookups
+        if lookups is None:
             others.append(table)
-            continue
-        rows = few_rows(table.lookups, ORDERS, order_id, _ID)
-        if len(rows) > FEW_ROWS:
-            return None
-        matches += ((table.blocks.first, row) for row in rows)
+        elif lookups.may_have(ORDERS, order_id):
+            rows = few_rows(lookups, ORDERS, order_id, _ID)
+            if len(rows) > FEW_ROWS:
+                return None
+            matches += ((table.blocks.first, row) for row in rows)
     if others:
         queries = (
             f"(select {ORDER.direct(table.columns)}, _segment, _row "  # noqa: S608

@@ -179,6 +179,7 @@ def _read(cell: str | None) -> object:
             return None
 
 
+@lru_cache(maxsize=1024)  # a party withdraws to the same address over and over
 def _extension(ext: str | None) -> Record:
     """The foreign chain's part of a withdrawal: with or without an `erc20`."""
     value = _read(ext)

@@ -21,7 +21,10 @@ from transforms.lookups.lookup_tables import times_of
 
 @dataclass(frozen=True, slots=True)
 class TimeSpan:
-    """Volumes whose rows' times overlap, from the first time to the last, in microseconds."""
+    """Volumes whose rows' times overlap, from the first time to the last, in microseconds.
+
+    They come in the order of their blocks.
+    """
 
     first: int
     last: int
@@ -38,7 +41,8 @@ def spans_of(tables: Iterable[tuple[HeldTable, tuple[int, int] | None]]) -> list
     for (first, last), table in sorted(timed_tables, key=lambda item: item[0]):
         if spans and first <= spans[-1].last:
             former = spans[-1]
-            spans[-1] = TimeSpan(former.first, max(former.last, last), (*former.tables, table))
+            together = sorted((*former.tables, table), key=lambda table: table.blocks)
+            spans[-1] = TimeSpan(former.first, max(former.last, last), tuple(together))
         else:
             spans.append(TimeSpan(first, last, (table,)))
     return spans
@@ -106,18 +110,20 @@ class SpanListing:
 
     def _rows(self, start: Values, limit: int, *, descending: bool) -> list[Row]:
         results: list[Row] = []
+        prefix = self.source.prefix
         low, high = self._ends(start, descending=descending)
         for span in self.spans[::-1] if descending else self.spans:
             if (low and span.last < low[0]) or (high and span.first > high[0]):
                 continue
             rows: list[Row] = []
-            for table in sorted(span.tables, key=lambda table: table.blocks, reverse=descending):
+            for table in span.tables[::-1] if descending else span.tables:
+                self.reading.check_interrupt()
                 index = table.lookups
-                rows += (
-                    self.source.table(table).rows(start, limit, descending=descending)
-                    if index is None
-                    else self._paged(index, low, high, limit - len(results), descending=descending)
-                )
+                if index is None:
+                    rows += self.source.table(table).rows(start, limit, descending=descending)
+                elif not prefix or index.may_have(self.source.pages, prefix[0]):
+                    most = limit - len(results)
+                    rows += self._paged(index, low, high, most, descending=descending)
             if len(span.tables) > 1:
                 rows.sort(key=self.source.order, reverse=descending)
                 rows = self._newest(rows, descending=descending)
@@ -148,10 +154,7 @@ class SpanListing:
         self, index: IndexFile, low: Key, high: Key, limit: int, *, descending: bool
     ) -> list[Row]:
         """At least `limit` rows of a volume, or all, as they are met."""
-        self.reading.check_interrupt()
         rows: list[Row] = []
-        if self.source.prefix and not index.may_have(self.source.pages, self.source.prefix[0]):
-            return rows
         first, last = self._place(low), self._place(high)
         with closing(index.pages(self.source.pages, first, last, descending=descending)) as pages:
             for page in pages:
