@@ -93,6 +93,9 @@ def _load_source(screen: Screen, site: Site) -> int:
         site.warehouse.show()
     refused = _refused(site, survey)
     loaded = [list(_loaded(outcome)) for outcome in outcomes]
+    counts = [len(each.segments) - len(each.loaded) - len(each.failures) for each in outcomes]
+    if others := sum(counts):
+        screen.message(f"{others} segments came from another load in the meantime")
     _show(screen, refused, loaded, time.monotonic() - started)
     return FINDINGS if refused else OK
 
@@ -143,11 +146,10 @@ def _show(
 
 
 def _loaded(outcome: LoadOutcome) -> Iterator[_Loaded]:
-    """The segments that are in the warehouse now."""
-    for blocks in outcome.segments:
-        if blocks not in outcome.failures:
-            mine = outcome.receipts_of(blocks)
-            yield blocks, sum(r.rows for r in mine), sum(r.bytes for r in mine)
+    """The segments that this load added."""
+    for blocks in sorted(outcome.loaded):
+        mine = outcome.receipts_of(blocks)
+        yield blocks, sum(r.rows for r in mine), sum(r.bytes for r in mine)
 
 
 def _sums(rows: Sequence[_Loaded]) -> tuple[int, int]:

@@ -16,9 +16,13 @@ from transforms.warehouse.manifests.receipts import Receipt
 
 @dataclass(frozen=True, slots=True)
 class LoadOutcome:
-    """What became of the segments: receipts by table, ascending by block; reasons of failures."""
+    """What became of the segments: receipts by table, ascending by block; reasons of failures.
+
+    `loaded` are those that this load added; others may have been there, or come from another load.
+    """
 
     segments: tuple[BlockRange, ...]
+    loaded: frozenset[BlockRange]
     receipts: Mapping[str, Sequence[Receipt]]
     failures: Mapping[BlockRange, str]
 
@@ -66,7 +70,8 @@ def _outcome(
         if receipt.table in receipts:
             mine = fresh.get((receipt.table, receipt.blocks), receipt)
             receipts[receipt.table].append(mine)
-    return LoadOutcome(tuple(segments), receipts, failures)
+    loaded = frozenset(receipt.blocks for receipt in report.receipts)
+    return LoadOutcome(tuple(segments), loaded, receipts, failures)
 
 
 @at_one_look

@@ -56,6 +56,18 @@ def test_a_refusal_is_kept_where_a_rival_loaded_the_other_segments(tmp_path: Pat
     assert list(quarantine_reasons(ours)) == [bad.name]
 
 
+def test_what_a_rival_loaded_first_is_no_load_of_ours(tmp_path: Path) -> None:
+    names = [history_segment(tmp_path / "in", first=n, last=n + 1).name for n in (1, 3)]
+    source = Source(FolderStore(tmp_path / "in"))
+    rival = open_warehouse(tmp_path / "warehouse", tmp_path / "rival")
+    ours = open_warehouse(tmp_path / "warehouse", tmp_path / "ours")
+    sink = _Interrupted(lambda: _load(rival, source, names[:1], MemorySink()))
+    report = ours.load(source, ours.survey(source).pending, sink)
+    assert {str(receipt.blocks) for receipt in report.receipts} == {"3-4"}
+    assert [str(blocks) for blocks in ours.loaded_catalog().segments] == ["1-2", "3-4"]
+    assert not report.failures
+
+
 def test_no_two_files_have_the_same_bytes(tmp_path: Path) -> None:
     """Otherwise a sweep that removes an old one would take a new one with it."""
     history_segment(tmp_path / "in", first=1, last=2)

@@ -40,6 +40,8 @@ _log = logging.getLogger(__name__)
 class LoadReport:
     """What a load did: a receipt per table and segment, a refusal per segment that failed.
 
+    What another load added in the meantime has no receipt here.
+
     `volumes` are the keys of the manifests that were added to the warehouse.
     """
 
@@ -170,8 +172,8 @@ class Loader:
         addition = Addition(group[0].file.name.chain_id, volume, built)
         catalog = self._commit(addition, group)
         segments = catalog.segments_over(BlockRange(group[0].blocks.first, group[-1].blocks.last))
-        self.report.receipts.extend(item for item in receipts if item.blocks in segments)
         if any(item.key == volume.key for item in catalog.history()):
+            self.report.receipts.extend(receipts)
             self.report.volumes.append(volume.key)
         # Another process may have loaded only some of these segments while we did.
         rest = [segment for segment in group if segment.blocks not in segments]
