@@ -2,10 +2,10 @@
 
 Run it: `python -m tests.benchmarks.daily`, or with folders of other checkouts, which are then
 measured in turn with this one: `python -m tests.benchmarks.daily ../strata-before`. Each has a site
-of its own with three batches of 100 segments of 1000 blocks, made by itself, each with rows in every table; then
-one segment comes at a time, twelve of them, so that a merge is among them. Each command is a fresh
-process, of the checkout's own `.venv` where there is one, else of this Python and its packages;
-what Python keeps of compiled modules is there before.
+of its own with three batches of 100 segments of 1000 blocks and rows in every table, made by
+itself; then one segment comes at a time, twelve of them, so that a merge is among them. Each
+command is a fresh process, of the checkout's own `.venv` where there is one, else of this Python
+and its packages; what Python keeps of compiled modules is there before.
 With `--bucket` first, source, warehouse and archive lie in a bucket of a real server, and the
 requests of each command are counted at a proxy before it.
 """
