@@ -94,7 +94,7 @@ def write_export(
 
     with retried_if_transient(context.retry_number):
         request = (config.table, config.from_block, config.to_block)
-        layout = site.export(*request, None, warn).layout
+        layout = site.export(*request, warn).layout
         path = Path(config.out) / layout.name
         sha256 = write_hashed(layout, path)
     context.add_output_metadata(

@@ -40,7 +40,6 @@ class StrataResource(dg.ConfigurableResource[Site]):
     public_url: str
     node: str
     node_socket: str
-    nodes: str
     retention_blocks: int
 
     @classmethod

@@ -34,10 +34,6 @@ _NODE = r"https?://[A-Za-z0-9._~:/%\[\]-]+"
 NodeUrl = Annotated[
     str, Kind(matching(rf"({_NODE})?"), "the address of a node, such as http://127.0.0.1:3008")
 ]
-NodeUrls = Annotated[
-    str,
-    Kind(matching(rf"({_NODE}(,{_NODE})*)?"), "addresses of nodes with commas between them"),
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +54,7 @@ class Settings(Locations):
 
     `node` is the REST address of the data node that segments are collected from (empty: none),
     `node_socket` its admin socket, `retention_blocks` how many blocks it keeps a segment for after
-    its last one; `nodes` are the addresses of others, with commas between them, whose lists are
-    compared with its own.
+    its last one.
     """
 
     bundle: Natural = 0
@@ -75,7 +70,6 @@ class Settings(Locations):
     public_url: PublicUrl = ""
     node: NodeUrl = ""
     node_socket: Annotated[Path, Kind(Path)] = Path("/tmp/datanode.sock")
-    nodes: NodeUrls = ""
     retention_blocks: Natural = 604_800
 
     @property

@@ -23,8 +23,6 @@ _TYPES = {
     "json": "application/json",
     "html": "text/html; charset=utf-8",
     "sha256": "text/plain; charset=utf-8",
-    "xml": "application/atom+xml",
-    "txt": "text/plain; charset=utf-8",
     "minisig": "text/plain; charset=utf-8",
     "SHA256SUMS": "text/plain; charset=utf-8",
     "parquet": "application/vnd.apache.parquet",

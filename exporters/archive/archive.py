@@ -9,9 +9,8 @@
 <chain id>/index/blocks-<first>.html     the shards of a million blocks as a page
 <chain id>/index.html                    the chain's page
 <chain id>/schema.json, schema.html      what tables and columns mean
-<chain id>/llms.txt                      tables, units, traps and queries as one text
 <chain id>/conditions.json               for each UTC day whether its data is here, and why not
-<chain id>/latest.json, feed.xml         what is newest; what was published and replaced
+<chain id>/latest.json                   how far it goes, for whoever polls
 <chain id>/strata.sql, strata.duckdb     SQL over the lake, where its public address is known
 <chain id>/*.minisig                     signatures of SHA256SUMS and index.json, where asked for
 <chain id>/SHA256SUMS                    hashes of the documents and of the shards' hash files

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import partial
@@ -21,31 +20,21 @@ from exporters.archive.archive_signatures import ENDING, SIGNATURES, signature
 from exporters.archive.chain_list import CHAINS, chains, parse_chains
 from exporters.archive.conditions import conditions_json, day_conditions
 from exporters.archive.document_store import DocumentStore
-from exporters.archive.feed import MOST_ENTRIES, feed_xml
+from exporters.archive.entries import range_json
 from exporters.archive.hash_lists import SUMS, sums_text
-from exporters.archive.index import ArchiveIndex, index_bytes, parse_index
+from exporters.archive.index import ArchiveIndex, extent_json, index_bytes, parse_index
 from exporters.archive.json_text import FORMAT, written
 from exporters.archive.lake_place import LAKE, LOG, MANIFESTS
-from exporters.archive.latest import latest_json
-from exporters.archive.llms_text import llms_txt
-from exporters.archive.page import (
-    chain_page,
-    group_page,
-    home_page,
-    shard_page,
-)
+from exporters.archive.page import chain_page, group_page, home_page, shard_page
 from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL, unsealed_sql
-from exporters.archive.recent import newest_segments, newest_shards
 from exporters.archive.revisions import REVISIONS, REVISIONS_COPY, revisions
 from exporters.archive.schema_documents import schema_json, schema_page
 from exporters.archive.shards import group_number, group_path, hashes_path, shard_path
 from exporters.archive.sound_documents import (
     CONDITIONS,
-    FEED,
     HOME,
     INDEX,
     LATEST,
-    LLMS,
     PAGE,
     SCHEMA,
     SCHEMA_PAGE,
@@ -54,6 +43,7 @@ from exporters.archive.sound_documents import (
     sound_revisions,
     stored_shards,
 )
+from exporters.archive.sums import completeness
 from transforms.errors import IntegrityError
 from transforms.stores.store import Store
 
@@ -61,7 +51,6 @@ if TYPE_CHECKING:
     from exporters.signing_keys import Signer
 
 _HTML, _JSON, _TEXT = "text/html; charset=utf-8", "application/json", "text/plain; charset=utf-8"
-_ATOM = "application/atom+xml"
 _log = logging.getLogger(__name__)
 
 
@@ -85,8 +74,8 @@ class ArchiveDocument:
     wave: Wave = Wave.PAGES
 
 
-PUBLIC_SQL_READERS = (LLMS, PAGE, SUMS, *(f"{name}{ENDING}" for name in SIGNATURES))
-"""What follows from `strata.sql`: the text and the page have its address, the list its hash."""
+PUBLIC_SQL_READERS = (PAGE, SUMS, *(f"{name}{ENDING}" for name in SIGNATURES))
+"""What follows from `strata.sql`: the page has its address, the list its hash."""
 
 
 def refresh(archive: Archive, numbers: Iterable[int], paths: Collection[str] | None = None) -> int:
@@ -128,12 +117,7 @@ def _read_first(
     index = archive.key(INDEX)
     store.read_first(document.key for document in pending if document.key != index)
     store.read_first([index])
-    others = [REVISIONS, REVISIONS_COPY, PUBLIC_SQL]
-    if any(document.key == archive.key(FEED) for document in pending):
-        newest: Collection[int] = ()
-        with suppress(IntegrityError):  # it is made again from all shards
-            newest = newest_shards(archive.index(), MOST_ENTRIES)
-        others += map(shard_path, {*shards, *newest})
+    others = [REVISIONS, REVISIONS_COPY, PUBLIC_SQL, *map(shard_path, shards)]
     store.read_first(map(archive.key, others))
 
 
@@ -170,10 +154,8 @@ def chain_documents(
         yield _group(archive, group)
     yield ArchiveDocument(archive.key(SCHEMA), _JSON, lambda _: schema_json(archive.chain_id))
     yield ArchiveDocument(archive.key(SCHEMA_PAGE), _HTML, lambda _: schema_page(archive.chain_id))
-    yield ArchiveDocument(archive.key(LLMS), _TEXT, lambda _: _llms_txt(archive))
     yield ArchiveDocument(archive.key(CONDITIONS), _JSON, lambda old: _conditions(archive, old))
-    yield ArchiveDocument(archive.key(LATEST), _JSON, lambda old: _latest(archive, old))
-    yield ArchiveDocument(archive.key(FEED), _ATOM, lambda old: _feed(archive, old))
+    yield ArchiveDocument(archive.key(LATEST), _JSON, lambda _: _latest(archive))
     yield ArchiveDocument(archive.key(PAGE), _HTML, lambda _: _chain_page(archive))
     yield ArchiveDocument(archive.key(SUMS), _TEXT, lambda _: _sums(archive), Wave.LISTS)
     if archive.signer is not None:
@@ -217,53 +199,35 @@ def _has_lake(archive: Archive) -> bool:
     return next(iter(archive.store.list(log)), None) is not None
 
 
-def _llms_txt(archive: Archive) -> bytes:
-    return llms_txt(archive.chain_id, sound_address(archive))
-
-
 def _conditions(archive: Archive, old: bytes | None) -> bytes:
     try:
         replaced = revisions(archive)
     except IntegrityError as error:
         if old is not None:
-            return _left(old, CONDITIONS, error)
+            _log.warning("%s; until then %s stays as it is", error, CONDITIONS)
+            return old
         replaced = ()
     return conditions_json(archive.chain_id, day_conditions(archive.index(), replaced))
 
 
-def _latest(archive: Archive, old: bytes | None) -> bytes:
-    data = archive.read(INDEX) or b""
-    index = archive.index()
-    names = {"conditions": CONDITIONS, "feed": FEED, "page": PAGE}
-    names |= {"schema": SCHEMA, "sums": SUMS}
-    try:
-        newest = next(iter(newest_segments(archive, index, 1)), None)
-    except IntegrityError as error:
-        if old is not None:
-            return _left(old, LATEST, error)
-        newest = None
-    return latest_json(index, data, newest, names)
-
-
-def _feed(archive: Archive, old: bytes | None) -> bytes:
-    try:
-        segments = newest_segments(archive, archive.index(), MOST_ENTRIES)
-        replaced = revisions(archive)
-    except IntegrityError as error:
-        if old is not None:
-            return _left(old, FEED, error)
-        segments, replaced = [], ()
-    return feed_xml(archive.chain_id, segments, replaced)
-
-
-def _left(old: bytes, name: str, error: IntegrityError) -> bytes:
-    """A document as it is, where what it follows from is damaged: that is made again first."""
-    _log.warning("%s; until then %s stays as it is", error, name)
-    return old
+def _latest(archive: Archive) -> bytes:
+    """`latest.json`: a few hundred bytes to poll, how far an archive goes and where things are."""
+    data, index = archive.read(INDEX) or b"", archive.index()
+    runs = index.ids.runs
+    about_index = {"path": INDEX, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    names = {"conditions": CONDITIONS, "page": PAGE, "schema": SCHEMA, "sums": SUMS}
+    return written(
+        {
+            **extent_json(index, completeness(index.tables)),
+            "newest": range_json(runs[-1].last) if runs else None,
+            "index": about_index,
+            "documents": names,
+        }
+    )
 
 
 def _sums(archive: Archive) -> bytes:
-    names = (INDEX, SCHEMA, LLMS, CONDITIONS, LATEST, FEED, REVISIONS, REVISIONS_COPY, PUBLIC_SQL)
+    names = (INDEX, SCHEMA, CONDITIONS, LATEST, REVISIONS, REVISIONS_COPY, PUBLIC_SQL)
     contents = ((name, archive.read(name)) for name in names)
     there = {name: data for name, data in contents if data is not None}
     hashes = {name: hashlib.sha256(data).hexdigest() for name, data in there.items()}

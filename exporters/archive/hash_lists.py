@@ -1,9 +1,9 @@
 """`SHA256SUMS` of a chain: hashes from which everything else can be checked, as `sha256sum` reads.
 
-It has a line for each JSON document, the feed, `llms.txt`, `strata.sql` and its database, and of
-each shard for its file and for its list of hashes; that one has a line for each ZIP. So two
-commands in the chain's folder check all of it, and one more ZIP rewrites its shard's list and this
-one, which has 200 bytes for each shard:
+It has a line for each JSON document, `strata.sql` and its database, and of each shard for its file
+and for its list of hashes; that one has a line for each ZIP. So two commands in the chain's folder
+check all of it, and one more ZIP rewrites its shard's list and this one, which has 200 bytes for
+each shard:
 
     sha256sum -c SHA256SUMS
     cat index/*.sha256 | sha256sum -c

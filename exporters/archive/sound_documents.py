@@ -22,13 +22,11 @@ HOME = "index.html"
 PAGE = "index.html"
 INDEX = "index.json"
 CONDITIONS = "conditions.json"
-FEED = "feed.xml"
 LATEST = "latest.json"
-LLMS = "llms.txt"
 SCHEMA = "schema.json"
 SCHEMA_PAGE = "schema.html"
 
-_OF_CHAIN = (INDEX, SCHEMA, SCHEMA_PAGE, LLMS, CONDITIONS, LATEST, FEED, PAGE, SUMS)
+_OF_CHAIN = (INDEX, SCHEMA, SCHEMA_PAGE, CONDITIONS, LATEST, PAGE, SUMS)
 _log = logging.getLogger(__name__)
 
 

@@ -81,7 +81,6 @@ class RangeExporter:
         first: int,
         last: int,
         *,
-        style: NameStyle | None = None,
         prove_bytes: int | None = None,
         warn: Warn = _nothing,
         check: Callable[[], object] = _nothing,
@@ -101,7 +100,7 @@ class RangeExporter:
         plan, receipts = _planned(holdings, table, first, last)
         places = self._places(plan.chain_id)
         search = PartSearch(places, holdings, receipts, Damages(warn), check, progress)
-        return RangeExport(plan, search.lay_out(plan, style or self.style, prove_bytes))
+        return RangeExport(plan, search.lay_out(plan, self.style, prove_bytes))
 
     def export_with_null(
         self,
@@ -111,8 +110,6 @@ class RangeExporter:
         last: int,
         null: str,
         folder: Path,
-        *,
-        style: NameStyle | None = None,
     ) -> RangeExport:
         """Lay out the same ZIP with another NULL string (spec 2.8.3), rendered from the warehouse.
 
@@ -121,7 +118,7 @@ class RangeExporter:
         """
         check_null(null)
         plan, receipts = _planned(holdings, table, first, last)
-        stage = PartStage(folder, style or self.style)
+        stage = PartStage(folder, self.style)
         for receipt in receipts:
             data = holdings.rows(table, receipt.blocks)
             render_part(stage, data, receipt, folder, self.memory_limit, null=null)

@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from isal import isal_zlib
-
-from exporters.exports.cover import cheapest_cover
-from exporters.exports.plan import ExportPlan, NotHeldError, missing_blocks
+from exporters.exports.plan import ExportPlan
 from exporters.zip_names import NameStyle, csv_name, zip_name
 from exporters.zips.container import Member, directory, local_header
 from exporters.zips.layout import Layout, LayoutMember, Slice
 from exporters.zips.parts import PartColumns, PartRef
 from exporters.zips.runs import STREAM_END
-from transforms.block_range import BlockRange, BlockRanges
+from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 
 
@@ -32,39 +29,15 @@ class CsvParts:
     parts: PartColumns
 
 
-def cover(blocks: BlockRange, available: Iterable[PartRef]) -> tuple[PartRef, ...]:
-    """The fewest of the parts available that join into exactly `blocks`, ascending.
-
-    Raises `NotHeldError` naming the blocks where no choice of parts joins.
-    """
-    inside = [
-        p for p in available if blocks.first <= p.blocks.first and p.blocks.last <= blocks.last
-    ]
-    candidates = [part.blocks for part in inside]
-    choice = cheapest_cover(blocks, BlockRanges.of(candidates), [1] * len(inside))
-    if choice is None:
-        raise NotHeldError(_no_cover(blocks, candidates))
-    return tuple(inside[number] for number in choice)
-
-
 def layout_export(
-    plan: ExportPlan, available: Iterable[PartRef], style: NameStyle = NameStyle.SPEC
+    plan: ExportPlan, parts: Sequence[PartRef], style: NameStyle = NameStyle.SPEC
 ) -> Layout:
-    """Lay out the ZIP of a plan from parts of its table, narrow or wide.
-
-    Raises `NotHeldError` where parts are missing, `IntegrityError` where they contradict the plan.
-    """
-    parts = list(available)
-    parts_by_span = []
-    for span in plan.spans:
-        chosen = cover(span.blocks, parts)
-        if chosen[0].member.header.crc32 != isal_zlib.crc32(span.schema.header):
-            raise IntegrityError(
-                f"{chosen[0].source.name} does not have the columns that segment "
-                f"{span.segments[0]} has now: make it again"
-            )
-        parts_by_span.append(PartColumns.of(chosen))
-    return layout_spans(plan, parts_by_span, style)
+    """Lay out the ZIP of a plan from the parts of its segments, ascending."""
+    by_span = (
+        PartColumns.of(part for part in parts if span.blocks.holds(part.blocks))
+        for span in plan.spans
+    )
+    return layout_spans(plan, by_span, style)
 
 
 def layout_spans(
@@ -117,9 +90,3 @@ def _check_headers(span: CsvParts) -> None:
         f"{span.name} cannot be spliced: {parts.sources[other].name} has other columns than "
         f"{parts.sources[0].name}"
     )
-
-
-def _no_cover(blocks: BlockRange, present: list[BlockRange]) -> str:
-    missing = ", ".join(map(str, missing_blocks(sorted(present), blocks)))
-    what = f"no part holds {missing}" if missing else "the parts there overlap but do not join"
-    return f"blocks {blocks} cannot be put together: {what}"

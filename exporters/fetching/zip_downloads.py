@@ -73,7 +73,6 @@ class Downloads:
             self._complete(entry, partial)
             digest = content_sha256(partial)
             if digest == entry.sha256:
-                _forget_version(partial)
                 commit_file(partial, target)
                 return
             self._begin_anew(partial)
@@ -90,24 +89,16 @@ class Downloads:
                 self._append(entry, partial, offset)
             except FileNotFoundError as error:
                 raise self._damaged(entry, "is not there, but the index names it") from error
-            except BusyError:  # another version by now: the bytes from before are of no use
-                self._begin_anew(partial)
-                fruitless += 1
-                if fruitless == _FRUITLESS:
-                    raise
-            except ConnectionError:
+            except (BusyError, ConnectionError):  # replaced meanwhile, or out of reach
                 fruitless = fruitless + 1 if self.held(entry) == offset else 0
                 if fruitless == _FRUITLESS:
                     raise
 
     def _append(self, entry: Entry, partial: Path, offset: int) -> None:
-        key, version = self.source.key(entry.path), _version_of(partial)
-        known_version = version.read_text() if offset and version.exists() else ""
-        body = open_object(self.source.store, key, offset, known_version)
+        body = open_object(self.source.store, self.source.key(entry.path), offset)
         with closing(body), naming_full_disk(partial):
             if body.size not in (None, entry.bytes):
                 raise self._damaged(entry, f"has {body.size} bytes, the index says {entry.bytes}")
-            version.write_text(body.version)
             self._store(entry, partial, offset, body)
         if self.held(entry) == offset:
             raise ConnectionError(f"no bytes of {self.source.place(entry.path)} arrive: try later")
@@ -139,7 +130,6 @@ class Downloads:
         if partial.exists():
             self.advance(-partial.stat().st_size)
         partial.unlink(missing_ok=True)
-        _forget_version(partial)
 
     def _damaged(self, entry: Entry, what: str) -> DamagedCopyError:
         place = self.source.place(entry.path)
@@ -168,11 +158,3 @@ def _results(futures: Sequence[Future[_Result]]) -> list[_Result]:
     if failed is not None:
         raise failed
     return [future.result() for future in futures]
-
-
-def _version_of(partial: Path) -> Path:
-    return partial.with_suffix(".version")
-
-
-def _forget_version(partial: Path) -> None:
-    _version_of(partial).unlink(missing_ok=True)

@@ -81,7 +81,7 @@ def fetch_proven(archive: Archive, path: str, copy: Path, is_of: Callable[[str],
 
     Raises `IntegrityError` where it is gone, or not what its name says.
     """
-    place, remedy = archive.place(path), "strata lake verify says what mends it"
+    place, remedy = archive.place(path), "strata verify says what mends it"
     try:
         archive.store.fetch(archive.key(path), copy)
     except FileNotFoundError as error:

@@ -54,7 +54,7 @@ def log_version(lake: Lake, table: str, files: Mapping[str, bytes]) -> Version |
 
 def _damaged(lake: Lake, table: str, error: IntegrityError) -> IntegrityError:
     place = lake.place(table, LOG)
-    return IntegrityError(f"{place} is damaged: its keeper should run strata lake verify; {error}")
+    return IntegrityError(f"{place} is damaged: its keeper should run strata verify; {error}")
 
 
 @dataclass

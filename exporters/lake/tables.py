@@ -137,7 +137,7 @@ class Version:
         if self.foreign:
             raise IntegrityError(
                 f"{self.lake.place(self.table)} names {self.foreign[0].name}, which Strata did not "
-                f"write: strata lake publish --replace REASON --table {self.table} names it no "
+                f"write: strata publish --replace REASON --table {self.table} names it no "
                 "longer, and adds what is loaded and lacks then"
             )
 
@@ -152,7 +152,7 @@ class Version:
             if file.blocks.overlaps(other.blocks):
                 raise IntegrityError(
                     f"{self.lake.place(self.table)} has blocks {other.blocks} twice, in "
-                    f"{file.name} and {other.name}: strata lake publish --replace REASON "
+                    f"{file.name} and {other.name}: strata publish --replace REASON "
                     f"--table {self.table} --blocks {file.blocks} writes them anew"
                 )
         return self.ours

@@ -147,7 +147,7 @@ class _ArchiveLoad:
         if not states:
             _log.warning(
                 "%s has no current states, so the tables of current state stay as they are: its "
-                "publisher's strata lake publish puts them there",
+                "publisher's strata publish puts them there",
                 self.lake.place(""),
             )
         return tuple(s for s in states if s.version not in own or own[s.version] < s.blocks)

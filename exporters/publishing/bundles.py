@@ -16,7 +16,7 @@ from exporters.exports.splice import layout_export
 from exporters.publishing.request import PublishRequest
 from exporters.zip_names import NameStyle
 from exporters.zips.layout import Layout
-from exporters.zips.parts import PartRef, read_parts
+from exporters.zips.parts import read_parts
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.coverage import difference
 from transforms.errors import ConfigError
@@ -64,7 +64,8 @@ def bundle_request(
     one must not go into another ZIP. Raises `NotHeldError` where its segments do not join.
     """
     plan = _plan(archive, bundle)
-    parts = [part for entry in bundle for part in _parts(archive, entry, proofs)]
+    copies = ((item, published_copy(archive, item, proofs, no_other_copy)) for item in bundle)
+    parts = [part for entry, copy in copies for part in published_parts(entry, copy)]
     return PublishRequest(
         plan.table,
         layout_export(plan, parts, style),
@@ -82,12 +83,8 @@ def spliced_bundle(archive: Archive, bundle: Entry) -> Layout:
     singles = bundle_of(archive, bundle)
     if list(contiguous_runs(single.blocks for single in singles)) != [bundle.blocks]:
         raise NotHeldError(f"not all single-segment ZIPs of {bundle.table} lie in {bundle.blocks}")
-    parts = (part for entry in singles for part in read_parts(archive.source(entry)))
+    parts = [part for entry in singles for part in read_parts(archive.source(entry))]
     return layout_export(_plan(archive, singles), parts)
-
-
-def _parts(archive: Archive, entry: Entry, proofs: Proofs) -> Sequence[PartRef]:
-    return published_parts(entry, published_copy(archive, entry, proofs, no_other_copy))
 
 
 def _plan(archive: Archive, bundle: Sequence[Entry]) -> ExportPlan:

@@ -17,7 +17,6 @@ from transforms.coverage import Coverage, difference, inside, intersection, unio
 from transforms.errors import IntegrityError
 from transforms.verifying.findings import (
     LAKE_PUBLISH,
-    LAKE_RESTORE,
     LOAD_AND_PUBLISH,
     PUBLISH,
     RESTORE,
@@ -119,7 +118,7 @@ class SegmentsCheck:
 
     def _disagreement(self, receipt: Receipt, csv: Csv) -> Finding:
         table, blocks = receipt.table, receipt.blocks
-        remedy = replace_in_lake(table, blocks) if self.can_publish else LAKE_RESTORE
+        remedy = replace_in_lake(table, blocks) if self.can_publish else RESTORE
         return Finding(
             Problem.DISAGREEMENT,
             self.archive.place(f"{LAKE}/{MANIFESTS}"),
@@ -129,7 +128,7 @@ class SegmentsCheck:
         )
 
     def _not_in_lake(self, lacking: Mapping[str, Coverage]) -> Iterator[Finding]:
-        remedy = LAKE_PUBLISH if self.can_publish else LAKE_RESTORE
+        remedy = LAKE_PUBLISH if self.can_publish else RESTORE
         for run, where in run_sentences(union(r for runs in lacking.values() for r in runs)):
             tables = sorted(t for t, runs in lacking.items() if any(map(run.overlaps, runs)))
             names = "any table" if len(tables) == len(lacking) > 1 else ", ".join(tables)

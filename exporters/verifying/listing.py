@@ -202,7 +202,7 @@ _TABLES = "|".join(HISTORY_TABLES)
 _OURS = re.compile(
     rf"[^/]+/(?:(?:{_TABLES})/[^/]+-\d+-\d+\.zip(?:\.sha256)?"
     r"|index/(?:blocks-)?\d+\.(?:json|html|sha256)|index\.(?:json|html)|revisions(?:\.copy)?\.json"
-    r"|(?:latest|conditions)\.json|llms\.txt|strata\.(?:sql|duckdb)|feed\.xml|SHA256SUMS|(?:SHA256SUMS|index\.json)\.minisig)"
+    r"|(?:latest|conditions)\.json|strata\.(?:sql|duckdb)|SHA256SUMS|(?:SHA256SUMS|index\.json)\.minisig)"
 )
 
 

@@ -36,7 +36,7 @@ from transforms.scratch import scratch_folder
 from transforms.tables.registry import history_tables
 from transforms.verifying.findings import (
     LAKE_PUBLISH,
-    LAKE_RESTORE,
+    RESTORE,
     Finding,
     Problem,
     Remedy,
@@ -115,7 +115,7 @@ class LakeCheck:
                 counts.read(Kind.DOCUMENTS)
         except IntegrityError as error:
             counts.expect(Kind.DOCUMENTS)
-            remedy = make_log_again(place) if self.can_publish else LAKE_RESTORE
+            remedy = make_log_again(place) if self.can_publish else RESTORE
             yield Finding(Problem.BAD_LAKE_LOG, place, str(error), remedy)
             version = None
         if version is None:
@@ -277,10 +277,10 @@ class LakeCheck:
     # --- remedies
 
     def _publish(self) -> Remedy:
-        return LAKE_PUBLISH if self.can_publish else LAKE_RESTORE
+        return LAKE_PUBLISH if self.can_publish else RESTORE
 
     def _replace(self, table: str, blocks: BlockRange | None) -> Remedy:
-        return replace_in_lake(table, blocks) if self.can_publish else LAKE_RESTORE
+        return replace_in_lake(table, blocks) if self.can_publish else RESTORE
 
 
 def _coverage(version: Version | None) -> Coverage:

@@ -6,10 +6,9 @@
 
 from __future__ import annotations
 
-import os
-import re
+import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,7 @@ from transforms.tables.registry import HISTORY_TABLES, TableSchema
 if TYPE_CHECKING:
     from exporters.zips.parts import PartRef
 
-_BLOCKS = re.compile(r".*-(\d{1,19})-(\d{1,19})\.zip")
+_KEPT_SECONDS = 7 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +93,6 @@ class PartStage:
             return None
         return read_parts(source)[0]
 
-    def parts(self, chain_id: str) -> Iterator[tuple[str, BlockRange]]:
-        """The table and the blocks of every part of a chain that is there, in no order."""
-        for table in HISTORY_TABLES:
-            with suppress(FileNotFoundError), os.scandir(self.root / chain_id / table) as entries:
-                for entry in entries:
-                    if match := _BLOCKS.fullmatch(entry.name):
-                        yield table, BlockRange(int(match[1]), int(match[2]))
-
     def sha256(self, chain_id: str, table: str, blocks: BlockRange) -> str | None:
         """The hash of a part as it was written (hex); None where the part or its hash lacks.
 
@@ -128,8 +119,17 @@ class PartStage:
             self.remove(segment.chain_id, table, segment.blocks)
 
     def sweep(self) -> None:
-        """Delete the scratch folders of processes that are gone."""
+        """Delete the scratch folders of processes that are gone, and parts of a week ago.
+
+        Another machine may have published these; who still needs one renders it again.
+        """
         sweep_scratch(self.scratch)
+        oldest = time.time() - _KEPT_SECONDS
+        for table in HISTORY_TABLES:
+            for path in self.root.glob(f"*/{table}/*"):
+                with suppress(FileNotFoundError):
+                    if path.stat().st_mtime < oldest:
+                        path.unlink()
 
 
 def _hash_file(part: Path) -> Path:

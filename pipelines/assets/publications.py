@@ -16,7 +16,7 @@ from pipelines.assets.same_warehouse import check_warehouse
 from pipelines.batches import segments_of_run
 from pipelines.partitions import SEGMENTS, newest_of, partitions_of_run
 from pipelines.retries import retried_if_transient
-from pipelines.site.leftovers import finish_interrupted, remove_published_parts
+from pipelines.site.journal import finish_interrupted
 from pipelines.site.publishing import publish_bundles, publish_segments
 from pipelines.site.site import Site
 from transforms.tables.registry import HISTORY_TABLES
@@ -104,7 +104,6 @@ def index_asset() -> dg.AssetsDefinition:
     ) -> dg.MaterializeResult[None]:
         with retried_if_transient(context.retry_number), site.warehouse.one_look():
             finish_interrupted(site)
-            remove_published_parts(site)
             archive = site.archive(site.loaded_catalog().chain_id)
             tables = sound_index(archive).tables
         extent = completeness(tables)

@@ -12,7 +12,6 @@ from pipelines.assets.same_warehouse import check_warehouse, warehouse_metadata
 from pipelines.batches import segments_of_run
 from pipelines.partitions import SEGMENTS, newest_of, partitions_of_run
 from pipelines.retries import retried_if_transient
-from pipelines.site.leftovers import remove_published_parts
 from pipelines.site.loading import LoadOutcome, load_segments
 from pipelines.site.site import Site
 from transforms.tables.meanings import table_meaning
@@ -48,7 +47,6 @@ def history_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
         segments = segments_of_run(partitions_of_run(context))
         with retried_if_transient(context.retry_number):
             check_warehouse(context, site)
-            remove_published_parts(site)
             outcome = load_segments(site, segments)
         if outcome.failures:
             raise _failure(outcome)

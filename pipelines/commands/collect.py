@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
-from pathlib import Path
+from typing import Any
 
 import click
 
-from pipelines.commands.collect_report import CollectReport
+from exporters.archive.figures import size_text
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import FINDINGS, OK
 from pipelines.commands.options import json_option, open_site, source_option
 from pipelines.site.collecting import Collector
+from transforms.collecting.backlog import Backlog
+from transforms.collecting.collection import CollectedSegment
+from transforms.collecting.node_list import ListedSegment
 
 
 @click.command("collect")
@@ -19,45 +23,78 @@ from pipelines.site.collecting import Collector
     "--node", metavar="URL", help="REST address of the data node on this machine [STRATA_NODE]."
 )
 @click.option("--socket", metavar="PATH", help="Its admin socket [STRATA_NODE_SOCKET].")
-@click.option(
-    "--nodes", metavar="A,B", help="Addresses of other nodes, to compare lists [STRATA_NODES]."
-)
 @source_option
 @click.option("--dry-run", is_flag=True, help="Only say what would be collected.")
 @json_option
 def command(
-    node: str | None,
-    socket: str | None,
-    nodes: str | None,
-    source: str | None,
-    dry_run: bool,
-    as_json: bool,
+    node: str | None, socket: str | None, source: str | None, dry_run: bool, as_json: bool
 ) -> int:
     """Put each segment that the data node lists and the source lacks into the source, oldest first.
 
     The node writes a file for each, so this runs on its machine, as its user. A file whose id (CID)
-    or metadata.json contradicts the list is refused and named, and the rest goes on. With --nodes,
-    each segment shows how many nodes list its id. The exit code is 1 where something was refused,
-    or nodes list other segments for the same blocks.
+    or metadata.json contradicts the list is refused and named, and the rest goes on. The exit code
+    is 1 where something was refused.
     """
     screen = Screen(as_json)
-    collector = Collector(open_site(source, node=node, node_socket=socket, nodes=nodes))
+    collector = Collector(open_site(source, node=node, node_socket=socket))
+    outcomes: list[CollectedSegment] = []
     with nullcontext() if dry_run else collector.alone() as folder:
-        source = collector.source.describe()
-        report = CollectReport(source, collector.backlog(), *collector.others())
-        if folder is None:
-            report.show(screen, is_dry=True)
-        else:
-            _collect(screen, collector, report, folder)
-    return FINDINGS if report.refused or report.contradictions else OK
+        source, backlog = collector.source.describe(), collector.backlog()
+        try:
+            if folder is not None:
+                with screen.counts("collecting") as count:
+                    for outcome in collector.collect(backlog.segments, folder):
+                        outcomes.append(outcome)
+                        count("segments", len(outcomes), len(backlog.segments))
+        finally:  # what is in the source stays there, whatever ends this
+            _show(screen, source, backlog, outcomes, is_dry=folder is None)
+    return FINDINGS if any(outcome.refusal for outcome in outcomes) else OK
 
 
-def _collect(screen: Screen, collector: Collector, report: CollectReport, folder: Path) -> None:
-    segments = report.backlog.segments
-    try:
-        with screen.counts("collecting") as count:
-            for outcome in collector.collect(segments, folder):
-                report.outcomes.append(outcome)
-                count("segments", len(report.outcomes), len(segments))
-    finally:  # what is in the source stays there, whatever ends this
-        report.show(screen)
+def _show(
+    screen: Screen,
+    source: str,
+    backlog: Backlog,
+    outcomes: Sequence[CollectedSegment],
+    *,
+    is_dry: bool,
+) -> None:
+    """What was collected, or where nothing was to be yet, what would be."""
+    collected = [outcome for outcome in outcomes if not outcome.refusal]
+    refused = [outcome for outcome in outcomes if outcome.refusal]
+    segments = backlog.segments if is_dry else [outcome.segment for outcome in collected]
+    screen.table(
+        "to collect" if is_dry else "collected",
+        ("segment", "id"),
+        ((segment.blocks, segment.segment_id) for segment in segments),
+    )
+    screen.table("refused", ("segment", "reason"), ((r.segment.blocks, r.refusal) for r in refused))
+    waiting, listed = len(backlog.segments), len(backlog.listed.segments)
+    if not waiting:
+        screen.show(f"Nothing new to collect: {source} has all {listed:,} segments.")
+    elif collected:
+        size = size_text(sum(outcome.bytes for outcome in collected))
+        screen.show(f"{len(collected):,} of {waiting:,} segments collected: {size}, {source}")
+    else:
+        screen.show(f"{waiting:,} of the node's {listed:,} segments are not in {source} yet")
+    if gaps := ", ".join(map(str, backlog.gaps)):
+        screen.show(f"neither the source nor the node has blocks {gaps}: ask another node")
+    screen.document(
+        {
+            "node": backlog.listed.node,
+            "source": source,
+            "listed": listed,
+            "lacking": [_facts(segment) for segment in backlog.segments],
+            "collected": [{**_facts(c.segment), "bytes": c.bytes} for c in collected],
+            "refused": [{**_facts(r.segment), "reason": r.refusal} for r in refused],
+            "gaps": [str(gap) for gap in backlog.gaps],
+        }
+    )
+
+
+def _facts(segment: ListedSegment) -> dict[str, Any]:
+    return {
+        "segment": str(segment.blocks),
+        "file": segment.name.file_name,
+        "id": segment.segment_id,
+    }

@@ -1,6 +1,6 @@
 """What a person sees: tables on stdout; messages and progress on stderr; JSON for programs.
 
-On a terminal progress is a bar; elsewhere it is a plain line now and then.
+Progress is a line: on a terminal it is written anew in its place, elsewhere one comes now and then.
 """
 
 from __future__ import annotations
@@ -13,14 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from exporters.archive.figures import size_text
-
-if TYPE_CHECKING:
-    from rich.progress import Progress, ProgressColumn, TaskID
 
 Advance = Callable[[int], None]
 """Called with the bytes that were just done."""
@@ -28,8 +25,9 @@ Advance = Callable[[int], None]
 Count = Callable[[str, int, int], None]
 """Called with what is counted, how many are done, and how many there are (0: not known)."""
 
-_MANY = 8  # columns; a wider table is shown cell by cell where it does not fit
-_LINE_SECONDS = 10.0  # between two plain progress lines
+_LINE_SECONDS = 10.0  # between two lines of progress
+_ANEW_SECONDS = 0.2  # before the line on a terminal is written anew
+_CLEARED = "\r\x1b[K"
 _BETWEEN = "  "  # two columns of a table
 # What rings, or moves the cursor back.
 _CONTROLS = dict.fromkeys((7, 8, 11, 12, 13))
@@ -63,11 +61,7 @@ class Screen:
             return
         names = [*map(_cell, columns)]
         widths = [max(map(_width, column)) for column in zip(names, *listed, strict=True)]
-        width = sum(widths) + len(_BETWEEN) * (len(columns) - 1)
         is_terminal = sys.stdout.isatty()
-        if len(columns) > _MANY and is_terminal and width > shutil.get_terminal_size().columns:
-            self._records(columns, listed)
-            return
         digits = [
             all(cell.replace(",", "").isdecimal() for cell in column)
             for column in zip(*listed, strict=True)
@@ -80,14 +74,6 @@ class Screen:
             for line in _lines(row, widths, digits):
                 _print(line)
 
-    def _records(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Rows too wide for a table: a line for each cell."""
-        width = max(map(len, columns))
-        for number, row in enumerate(rows, 1):
-            self.show(f"-- {number} ".ljust(width + 20, "-"))
-            for column, cell in zip(columns, row, strict=True):
-                self.show(f"{column.ljust(width)}  {cell}")
-
     def document(self, value: Mapping[str, Any]) -> None:
         """The result for programs, where that was asked for."""
         if self.json:
@@ -96,64 +82,28 @@ class Screen:
     @contextmanager
     def progress(self, label: str, total: int | None = None) -> Iterator[Advance]:
         """Show bytes as they are done; `total` where it is known."""
-        if not sys.stderr.isatty():
-            lines = _Lines(self, label, total)
-            yield lines.advance
-            lines.end()
-            return
-        from rich.progress import DownloadColumn, TransferSpeedColumn
-
-        with _bars(DownloadColumn(), TransferSpeedColumn()) as bar:
-            task = bar.add_task(label, total=total)
-            yield lambda size: bar.advance(task, size)
+        line = _Line(self, label, total)
+        try:
+            yield line.advance
+        finally:
+            line.clear()
+        if line.is_said and not line.is_terminal:
+            seconds = _duration(time.monotonic() - line.started)
+            self.message(f"{label}: {size_text(line.completed)} in {seconds}")
 
     @contextmanager
     def counts(self, label: str) -> Iterator[Count]:
-        """Show how many of several kinds of things are done, a bar for each kind."""
-        if not sys.stderr.isatty():
-            yield _Lines(self, label).count
-            return
-        from rich.progress import MofNCompleteColumn
-
-        with _bars(MofNCompleteColumn()) as bar:
-            tasks: dict[str, TaskID] = {}
-
-            def count(what: str, completed: int, total: int) -> None:
-                if what not in tasks:
-                    tasks[what] = bar.add_task(f"{label} {what}", total=total or None)
-                bar.update(tasks[what], completed=completed)
-
-            yield count
-
-
-def _bars(*columns: ProgressColumn) -> Progress:
-    """Bars on a terminal, with these columns after each."""
-    # rich takes its time to import, and no bar is shown to cron.
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        SpinnerColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    return Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        *columns,
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True, highlight=False),
-        transient=True,
-    )
+        """Show how many of several kinds of things are done."""
+        line = _Line(self, label)
+        try:
+            yield line.count
+        finally:
+            line.clear()
 
 
 @dataclass(slots=True)
-class _Lines:
-    """Progress as plain lines, one every `_LINE_SECONDS` at most."""
+class _Line:
+    """Progress as a line of text, written now and then."""
 
     screen: Screen
     label: str
@@ -162,6 +112,7 @@ class _Lines:
     started: float = field(default_factory=time.monotonic)
     last_line: float = field(default_factory=time.monotonic)
     is_said: bool = False
+    is_terminal: bool = field(default_factory=lambda: sys.stderr.isatty())
     began: dict[str, tuple[float, int]] = field(default_factory=dict)
 
     def advance(self, size: int) -> None:
@@ -170,25 +121,27 @@ class _Lines:
         seconds = time.monotonic() - self.started
         rate = f", {size_text(int(self.completed / seconds))}/s" if seconds else ""
         estimate = _left(self.completed, self.total, seconds)
-        self._line(f"{self.label}: {size_text(self.completed)}{of}{rate}{estimate}")
-
-    def end(self) -> None:
-        """Say what was done, where progress was said at all."""
-        if self.is_said:
-            seconds = time.monotonic() - self.started
-            self.screen.message(
-                f"{self.label}: {size_text(self.completed)} in {_duration(seconds)}"
-            )
+        self._write(f"{self.label}: {size_text(self.completed)}{of}{rate}{estimate}")
 
     def count(self, what: str, completed: int, total: int) -> None:
         of = f" of {total:,}" if total else ""
         started, first = self.began.setdefault(what, (time.monotonic(), completed))
         estimate = _left(completed - first, total and total - first, time.monotonic() - started)
-        self._line(f"{self.label} {what}: {completed:,}{of}{estimate}")
+        self._write(f"{self.label} {what}: {completed:,}{of}{estimate}")
 
-    def _line(self, text: str) -> None:
-        if time.monotonic() - self.last_line >= _LINE_SECONDS:
-            self.last_line, self.is_said = time.monotonic(), True
+    def clear(self) -> None:
+        if self.is_terminal and self.is_said:
+            click.echo(_CLEARED, err=True, nl=False)
+
+    def _write(self, text: str) -> None:
+        pause = _ANEW_SECONDS if self.is_terminal else _LINE_SECONDS
+        if time.monotonic() - self.last_line < pause:
+            return
+        self.last_line, self.is_said = time.monotonic(), True
+        if self.is_terminal:
+            width = shutil.get_terminal_size().columns - 1
+            click.echo(f"{_CLEARED}{text[:width]}", err=True, nl=False)
+        else:
             self.screen.message(text)
 
 
@@ -235,4 +188,5 @@ def _width(text: str) -> int:
 
 def _print(text: str, *, err: bool = False) -> None:
     # Colours are data here: what is styled is so only on a terminal.
-    click.echo(text.translate(_CONTROLS), err=err, color=True)
+    before = _CLEARED if err and sys.stderr.isatty() else ""  # a line of progress may stand there
+    click.echo(before + text.translate(_CONTROLS), err=err, color=True)

@@ -10,7 +10,6 @@ import click
 from exporters.archive.figures import size_text
 from exporters.exports.hashed_file import write_hashed
 from exporters.exports.range_export import RangeExport
-from exporters.zip_names import NameStyle
 from exporters.zips.layout import Layout
 from pipelines.commands.display import Screen
 from pipelines.commands.options import (
@@ -42,11 +41,6 @@ from transforms.warehouse.questions.range_choice import (
 )
 @click.option("--dry-run", is_flag=True, help="Show members, segments, rows and exact sizes only.")
 @click.option(
-    "--name-style",
-    type=click.Choice([style.value for style in NameStyle]),
-    help="How numbers are written in names [STRATA_NAME_STYLE, spec].",
-)
-@click.option(
     "--null",
     default="",
     metavar="TEXT",
@@ -63,7 +57,6 @@ def command(
     end: str | None,
     out: Path | None,
     dry_run: bool,
-    name_style: str | None,
     null: str,
     warehouse: str | None,
     archive: str | None,
@@ -86,14 +79,13 @@ def command(
         first, last = choice.blocks.first, choice.blocks.last
     assert first is not None
     assert last is not None
-    style = NameStyle(name_style) if name_style else site.settings.name_style
     with temporary_folder(prefix="strata-export-") as folder:
         if null:
             arguments = (CatalogHoldings(site.loaded_catalog()), table, first, last, null)
-            export = site.exporter.export_with_null(*arguments, folder, style=style)
+            export = site.exporter.export_with_null(*arguments, folder)
         else:
             with screen.progress("checking") as advance:
-                export = site.with_progress(advance).export(table, first, last, style, screen.warn)
+                export = site.with_progress(advance).export(table, first, last, screen.warn)
         path, sha256 = _write(screen, export.layout, None if dry_run else out)
         _show(screen, export, path, sha256)
     chosen = {} if choice is None else {"chosen": choice.facts()}

@@ -15,7 +15,6 @@ _MOST_FINDINGS = 1000
 _PLACES = {
     "publish": ("warehouse", "archive"),
     "status": ("warehouse", "archive"),
-    "lake": ("warehouse", "archive"),
     **dict.fromkeys(("repair", "load", "captures", "sql", "compact"), ("warehouse",)),
 }
 """The places that a command of a remedy can be given."""

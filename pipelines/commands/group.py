@@ -41,13 +41,10 @@ _LINES = {
     "sql": _Line("Query the warehouse, read-only."),
     "shell": _Line("DuckDB's program on the warehouse, read-only."),
     "copy": _Line("Write a part of the warehouse as one DuckDB file."),
-    "blocks": _Line("Show blocks and times of loaded segments."),
     "status": _Line("Show segments, gaps, quarantine, loaded, published."),
     "verify": _Line("Prove hashes, CRCs, rows and index by reading everything."),
     "repair": _Line("Make the warehouse's log and its files agree again."),
     "compact": _Line("Merge small volumes of the warehouse."),
-    "lake": _Line("The published tables as Delta tables, for query engines."),
-    "completion": _Line("Print what lets a shell complete commands.", ""),
     "serve": _Line("Serve the read API, the archive and downloads.", "uvicorn"),
 }
 _OF_PLUGINS = ("serve",)

@@ -12,7 +12,6 @@ from pipelines.batches import plan_batches
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import DAMAGED, FINDINGS, OK
 from pipelines.commands.options import json_option, open_site, source_option, warehouse_option
-from pipelines.site.leftovers import remove_published_parts
 from pipelines.site.loading import LoadOutcome, load_segments
 from pipelines.site.site import Site
 from transforms.block_range import BlockRange
@@ -82,7 +81,6 @@ def _load_source(screen: Screen, site: Site) -> int:
     started = time.monotonic()
     survey = site.warehouse.survey(site.source)
     site.warehouse.record_refusals(survey)
-    remove_published_parts(site)
     total = sum(file.info.size for file in survey.pending)
     with screen.progress("loading", total) as advance:
         outcomes = list(

@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 import click
 
 from exporters.archive.figures import size_text
+from exporters.archive.lake_place import MANIFESTS
 from exporters.lake.tables import LakeReport
 from exporters.publishing.publication import Outcome, Published, PublishReport
 from exporters.publishing.replace import Correction
@@ -24,7 +25,7 @@ from pipelines.commands.options import (
 )
 from pipelines.commands.replacing import blocks_option, correction_for, loaded_inside, tables_option
 from pipelines.site.completing import Completion, complete_archive
-from pipelines.site.leftovers import finish_interrupted, remove_published_parts
+from pipelines.site.journal import finish_interrupted
 from pipelines.site.publishing import (
     publish_bundles,
     publish_segments,
@@ -33,7 +34,7 @@ from pipelines.site.publishing import (
 from pipelines.site.segment_status import unpublished_segments
 from pipelines.site.site import Site
 from transforms.block_range import BlockRange
-from transforms.tables.registry import HISTORY_TABLES
+from transforms.tables.registry import HISTORY_TABLES, tables_ever
 
 
 @click.command("publish")
@@ -68,13 +69,18 @@ def command(
     ZIP, a hash file, a shard, the index, a page. What is there already is left alone. Where other
     bytes stand in the place of a ZIP it is named, the rest goes on, and the exit code is 4;
     --replace puts ours there and says so in the list of revisions.
+
+    The same goes for the lake, unless STRATA_LAKE is 0: a table to which nothing can be added is
+    named. --replace also takes its tables that have no ZIPs.
     """
     correction = correction_for(reason, tables, blocks)
+    if unknown := sorted({*tables} - {*tables_ever(), MANIFESTS}):
+        raise click.UsageError(f"{', '.join(unknown)}: choose from {', '.join(HISTORY_TABLES)}")
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
     chain_id = site.loaded_catalog().chain_id
     finish_interrupted(site)
-    remove_published_parts(site)
+    site.stage.sweep()
     if only_new:
         completion = Completion(unpublished=unpublished_segments(site))
     else:
@@ -83,7 +89,9 @@ def command(
     if correction is None:
         reports = _publish(site, screen, completion.unpublished)
     else:
-        reports = _replace(site, correction, tables or HISTORY_TABLES, blocks)
+        zip_tables = [table for table in HISTORY_TABLES if not tables or table in tables]
+        segments = loaded_inside(site, blocks)
+        reports = replace_published(site, segments, zip_tables, correction)
     lake = _publish_lake(site, screen, correction, tables, blocks) if site.settings.lake else None
     failed = [failure for report in reports for failure in report.failed]
     if correction is None:  # else what it found wrong is what was replaced, or was not asked for
@@ -147,24 +155,17 @@ def _publish_lake(
     # What reads Parquet takes its time to import, which whoever has no lake need not pay.
     from pipelines.site.lake_publishing import publish_missing, replace_in_lake
 
-    if correction is None:
-        with screen.progress("publishing to the lake") as advance:
-            return publish_missing(site, advance)
-    return replace_in_lake(site, loaded_inside(site, blocks), tables or HISTORY_TABLES, correction)
+    report = LakeReport()
+    if correction is not None:
+        segments = loaded_inside(site, blocks)
+        report = replace_in_lake(site, segments, tables or HISTORY_TABLES, correction)
+    with screen.progress("publishing to the lake") as advance:
+        return report.and_(publish_missing(site, advance))
 
 
 def _counts(completion: Completion) -> dict[str, int]:
     counts = asdict(replace(completion, failed=(), unpublished=()))
     return {name: count for name, count in counts.items() if name not in ("failed", "unpublished")}
-
-
-def _replace(
-    site: Site, correction: Correction, tables: Sequence[str], blocks: str | None
-) -> list[PublishReport]:
-    unknown = sorted(set(tables) - set(HISTORY_TABLES))
-    if unknown:
-        raise click.UsageError(f"{', '.join(unknown)}: choose from {', '.join(HISTORY_TABLES)}")
-    return replace_published(site, loaded_inside(site, blocks), tables, correction)
 
 
 def _publish(site: Site, screen: Screen, segments: Sequence[BlockRange]) -> list[PublishReport]:

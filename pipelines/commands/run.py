@@ -26,8 +26,8 @@ from pipelines.commands.run_report import show_run
 from pipelines.lasting_objects import lasting_objects
 from pipelines.sample_history import copy_sample
 from pipelines.site.completing import Completion, complete_archive
+from pipelines.site.journal import finish_interrupted
 from pipelines.site.lake_contents import sweep
-from pipelines.site.leftovers import finish_interrupted, remove_published_parts
 from pipelines.site.publication_state import PublishedTable, published_tables
 from pipelines.site.segment_status import SiteStatus, site_status
 from pipelines.site.site import Site
@@ -60,7 +60,7 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     with site.warehouse.one_look():
         with noting_failure(site):
             finish_interrupted(site)
-            remove_published_parts(site)
+            site.stage.sweep()
         before = measured_status(site)
         site.warehouse.record_refusals(before.survey)
         completion = Completion() if before.to_do else _look(site, screen)

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import shlex
-import shutil
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from exporters.archive.figures import size_text
-from exporters.locations import EMBEDDED_SOURCE, Locations, dagster_home, data_folder
+from exporters.locations import Locations
 from pipelines.commands.display import Screen
-from pipelines.settings import Settings
 from pipelines.site.publication_state import PublishedTable
 from pipelines.site.segment_status import SiteStatus
 from pipelines.site.site import Site
 from transforms.block_range import BlockRange
 
-# In a wheel this package has another name.
-_DEFINITIONS = f"{__name__.rpartition('.commands.')[0]}.definitions"
 _SAMPLE_QUERY = (
     "select code, count(*) as trades, min(utc(vega_time)) as first_trade "
     "from trades join strata.markets as market on market.id = market_id group by code order by code"
@@ -47,7 +42,12 @@ def show_run(
             f"are published, complete until block {status.complete_until or 0}."
         )
     elif tables:
-        screen.show(_summary(status, tables))
+        screen.show(
+            f"{status.chain_id} is published, complete until block {status.complete_until or 0}; "
+            f"new: {len(tables)} tables in {sum(table.zips for table in tables):,} ZIPs, "
+            f"{sum(table.rows for table in tables):,} rows, "
+            f"{size_text(sum(table.bytes for table in tables))}."
+        )
     if not status.published or screen.json:
         return
     if tables and site.settings.embedded:
@@ -59,16 +59,6 @@ def show_run(
     screen.show("\nNext:")
     for command, purpose in _next_steps(site, status.published[-1]):
         screen.show(f"  {command}  # {purpose}")
-
-
-def _summary(status: SiteStatus, tables: Sequence[PublishedTable]) -> str:
-    """What the archive has, and what this run added to it."""
-    return (
-        f"{status.chain_id} is published, complete until block {status.complete_until or 0}; new: "
-        f"{len(tables)} tables in {sum(table.zips for table in tables):,} ZIPs, "
-        f"{sum(table.rows for table in tables):,} rows, "
-        f"{size_text(sum(table.bytes for table in tables))}."
-    )
 
 
 def _next_steps(site: Site, newest: BlockRange) -> Iterator[tuple[str, str]]:
@@ -83,38 +73,11 @@ def _next_steps(site: Site, newest: BlockRange) -> Iterator[tuple[str, str]]:
         )
     }
     places = "".join(options.values())
-    program = Path(sys.argv[0])
-    if program.name == "strata" and shutil.which("strata") is None:
-        folder = shlex.quote(str(program.parent.absolute()))
-        yield f"export PATH={folder}:$PATH", "puts strata on the PATH of this terminal"
-    if site.warehouse.in_folder:
-        yield f"strata shell{options['warehouse']}", "SQL over the warehouse"
-    else:
-        yield f"strata sql 'from blocks limit 5'{options['warehouse']}", "SQL over the warehouse"
+    yield f"strata sql 'from blocks limit 5'{options['warehouse']}", "SQL over the warehouse"
     yield (
         f"strata export orders {newest.first} {newest.last} --out exports{places}",
         "one table over any range of segments",
     )
     yield f"strata serve{places}", "the archive's pages and the API at http://127.0.0.1:3008"
-    yield interface(settings), "the runs and assets in Dagster's web interface"
-
-
-def interface(settings: Settings) -> str:
-    """The command that starts Dagster's web interface over the same places, from this folder."""
-    data = data_folder(settings.source)
-    variables = {
-        "STRATA_SOURCE": (settings.source, EMBEDDED_SOURCE),
-        "STRATA_WAREHOUSE": (settings.warehouse, str(data / "warehouse")),
-        "STRATA_ARCHIVE": (settings.archive, str(data / "archive")),
-    }
-    assignments = [
-        f"{name}={shlex.quote(place)}"
-        for name, (place, default) in variables.items()
-        if place != default
-    ]
-    if Path(__file__).parents[2] == Path.cwd() and Path("Makefile").is_file():
-        return " ".join(["make ui", *assignments])
-    # Whoever installed the package has no Makefile.
-    home = f"DAGSTER_HOME={shlex.quote(str(dagster_home()))}"
-    started = shlex.quote(str(Path(sys.executable).with_name("dagster")))
-    return " ".join([home, *assignments, started, "dev", "-m", _DEFINITIONS])
+    if settings.embedded and Path("Makefile").is_file():
+        yield "make ui", "the runs and assets in Dagster's web interface"

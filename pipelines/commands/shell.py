@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,7 +12,6 @@ import click
 
 from pipelines.commands.asking import asked_extent, blocks_option, times_option, warn_of_lost
 from pipelines.commands.display import Screen
-from pipelines.commands.greeting import greet
 from pipelines.commands.options import open_site, warehouse_option
 from pipelines.stopping import leave_signals
 from transforms.errors import ConfigError
@@ -40,11 +38,7 @@ def command(
     """
     extent, program = asked_extent(blocks, times), _program()
     site = open_site(warehouse=warehouse)
-    screen = Screen()
-    warn_of_lost(site.warehouse, screen)
-    if sys.stdin.isatty() and not arguments:
-        with site.warehouse.connect(extent) as con:
-            greet(screen, site.warehouse.loaded_catalog(), con)
+    warn_of_lost(site.warehouse, Screen())
     leave_signals()  # Ctrl-C ends a query, not the session
     # A child, not `exec`: while it runs, this process keeps the files that it reads.
     with site.warehouse.views(extent) as views:

@@ -12,8 +12,8 @@ from pipelines.site.site import Site
 from transforms.collecting.admin_socket import AdminSocket
 from transforms.collecting.backlog import Backlog, backlog
 from transforms.collecting.collection import CollectedSegment, collect
-from transforms.collecting.node_list import LIST_SECONDS, ListedSegment, NodeList, ask_node
-from transforms.errors import ConfigError, NodeError
+from transforms.collecting.node_list import LIST_SECONDS, ListedSegment, ask_node
+from transforms.errors import ConfigError
 from transforms.scratch import exclusive, scratch_folder, sweep_scratch
 from transforms.stores.store import SCRATCH, Store
 from transforms.stores.store_address import open_store
@@ -72,17 +72,6 @@ class Collector:
         place = self.source.path(_FOLDER)
         if place is None or place.parent.is_dir():
             yield from (info.key for info in self.source.list())
-
-    def others(self) -> tuple[list[NodeList], dict[str, str]]:
-        """The lists of the other nodes, and why those did not answer that did not."""
-        lists: list[NodeList] = []
-        reasons: dict[str, str] = {}
-        for node in filter(None, self.site.settings.nodes.split(",")):
-            try:
-                lists.append(ask_node(node))
-            except (ConnectionError, NodeError) as error:
-                reasons[node] = str(error)
-        return lists, reasons
 
     def collect(
         self, segments: Sequence[ListedSegment], folder: Path

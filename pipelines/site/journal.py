@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from exporters.archive.archive import Archive
 from exporters.archive.shards import shard_path
+from pipelines.site.site import Site
 from transforms.errors import IntegrityError
 
 _log = logging.getLogger(__name__)
@@ -35,10 +36,13 @@ def journaled(folder: Path, shards: Iterable[int]) -> Iterator[None]:
         path.unlink()
 
 
-def refresh_interrupted(folder: Path, archive: Archive) -> int:
+def finish_interrupted(site: Site) -> int:
     """Write what follows from the shards that dead publishers named; returns how many died."""
-    finished = 0
-    for path in sorted(folder.glob("*.json")):
+    catalog = site.warehouse.catalog()
+    if catalog is None:
+        return 0
+    finished, archive = 0, site.archive(catalog.chain_id)
+    for path in sorted(site.journal.glob("*.json")):
         try:
             with path.open() as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

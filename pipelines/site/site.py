@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from exporters.archive.archive import Archive
 from exporters.locations import signing_password
-from exporters.zip_names import NameStyle
 from exporters.zips.staging import PartStage
 from pipelines.settings import Settings
 from transforms.block_range import BlockRange
@@ -152,9 +151,7 @@ class Site:
             memory_limit=settings.memory_limit,
         )
 
-    def export(
-        self, table: str, first: int, last: int, style: NameStyle | None, warn: Warn
-    ) -> RangeExport:
+    def export(self, table: str, first: int, last: int, warn: Warn) -> RangeExport:
         """Lay out one table over a range, every part proven; see `RangeExporter.export`.
 
         `progress` gets the bytes of ZIPs that were just proven.
@@ -166,7 +163,6 @@ class Site:
             table,
             first,
             last,
-            style=style,
             warn=warn,
             progress=self.progress,
         )

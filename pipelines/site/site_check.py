@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import chain
@@ -206,40 +205,6 @@ def _lake(
     ).findings()
 
 
-def verify_lake(site: Site, check: Verification) -> Iterator[Finding]:
-    """Yield what is wrong with the lakes of all chains; nothing, if all is well.
-
-    What is published should be in that of the chain that is loaded, whatever the setting says.
-    """
-    own = _loaded_chain(site)
-    scratch = site.scratch() if site.warehouse.cache.is_dir() else None
-    site = replace(site, settings=replace(site.settings, lake=True))
-    count = 0
-    with ExitStack() as stack:
-        try:
-            listing = stack.enter_context(_listed(site, scratch)) if check.scope.is_whole else None
-            chain_ids = _chains(site, own, listing)
-        except ConfigError as error:
-            yield Finding(Problem.NOTHING, site.store.describe(), str(error), _RIGHT_PLACE)
-            return
-        for chain_id in chain_ids:
-            archive, is_own = site.archive(chain_id), chain_id == own
-            for finding in _lake(site, check, archive, listing, scratch, Expected(), is_own=is_own):
-                count += 1
-                yield finding
-    if not count:
-        yield from _unread(site, check, Kind.LAKE_FILES)
-
-
-def _loaded_chain(site: Site) -> str:
-    """The chain that is loaded; empty where that cannot be said."""
-    try:
-        snapshot = site.warehouse.backing.log.newest()
-    except (IntegrityError, ConfigError, OSError):
-        return ""
-    return snapshot.chain_id if snapshot else ""
-
-
 def _chains(site: Site, own: str, listing: StoreListing | None) -> list[str]:
     """The chains that the archive says it has, and the warehouse's, if anything of it is there.
 
@@ -329,8 +294,6 @@ def _unchanged(check: Verification) -> str:
 
 def _matching(check: Verification) -> str:
     has_lake = check.counts[Kind.LAKE_FILES].expected > 0
-    if has_lake and not check.counts[Kind.ZIPS].expected:
-        return f"Of {check.scope}, the lake matches: files, logs, receipts and published ZIPs."
     lake = ", lake" if has_lake else ""
     matching = f"archive, index{lake}, warehouse and recorded hashes of sources"
     if not check.scope.is_whole:

@@ -81,7 +81,7 @@ def _publish(settings: Locations) -> None:
             os.link(next(zips), folder / entry.path)
             (folder / f"{entry.path}.sha256").write_bytes(hash_line(entry))
     refresh(archive, shards)
-    command(settings, "lake", "publish")
+    command(settings, "publish")
 
 
 def _copies(path: Path) -> Iterator[Path]:

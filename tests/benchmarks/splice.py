@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporters.exports.splice import CsvParts, cover, layout_zip
+from exporters.exports.splice import CsvParts, layout_zip
 from exporters.zip_names import csv_name, zip_name
 from exporters.zips.part_zip import write_part_zip
 from exporters.zips.parts import PartColumns, read_parts
@@ -90,9 +90,7 @@ def splice(paths: list[Path], out: Path) -> tuple[int, int]:
     """Export the whole range: read the directories, lay out, write. Returns CSV and ZIP bytes."""
     parts = [part for path in paths for part in read_parts(LocalSource.open(path))]
     blocks = BlockRange(1, len(paths) * 1000)
-    span = CsvParts(
-        csv_name("bench", "orders", 1, blocks), 1, blocks, PartColumns.of(cover(blocks, parts))
-    )
+    span = CsvParts(csv_name("bench", "orders", 1, blocks), 1, blocks, PartColumns.of(parts))
     layout = layout_zip(zip_name("bench", "orders", blocks), [span])
     layout.write(out, durable=False)
     return layout.members[0].csv_bytes, layout.size

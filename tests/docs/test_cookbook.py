@@ -48,7 +48,7 @@ def csv(sample_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Csv:
 
     @cache
     def read(table: str) -> pl.DataFrame:
-        export = sample_site.export(table, 1, 7000, None, pytest.fail)
+        export = sample_site.export(table, 1, 7000, pytest.fail)
         export.layout.write(folder / "export.zip")
         with zipfile.ZipFile(folder / "export.zip") as archive:
             frames = [

@@ -72,7 +72,7 @@ def test_the_readmes_lake_is_read_with_the_packages_that_it_names_alone(
     place = bare_environment(tmp_path / "polars", *needed.split())
     (line,) = re.findall(r"^\$ (python -c 'import polars.*)$", readme, re.MULTILINE)
     strata = Path(sys.executable).with_name("strata")
-    subprocess.run([strata, "lake", "publish"], cwd=home, check=True, capture_output=True)
+    subprocess.run([strata, "publish"], cwd=home, check=True, capture_output=True)
 
     done = run(place, home, *split(line)[1:])
 

@@ -78,7 +78,7 @@ def test_the_data_package_reads_the_published_csvs(sample_site: Site, tmp_path: 
     """Of both schema versions of the sample, with a program that knows the standard."""
     members: dict[str, str] = {}
     for table in HISTORY_TABLES:
-        export = sample_site.export(table, 1, 7000, None, pytest.fail)
+        export = sample_site.export(table, 1, 7000, pytest.fail)
         export.layout.write(tmp_path / "export.zip")
         with zipfile.ZipFile(tmp_path / "export.zip") as archive:
             archive.extractall(tmp_path)

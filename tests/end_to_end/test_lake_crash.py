@@ -22,7 +22,7 @@ from exporters.lake.publication.lake_sweep import sweep_lake, tables_there
 from exporters.lake.tables import LakeTable
 from pipelines.site.lake_contents import lacking_segments, site_lake
 from pipelines.site.site import Site
-from pipelines.site.site_check import verify_lake
+from pipelines.site.site_check import verify_site
 from tests.end_to_end.lake_worker import (
     CORRECTION,
     WITH_ROWS,
@@ -158,7 +158,7 @@ def _finish(place: Place, dice: random.Random) -> Counter[str]:
 def _assert_exact(site: Site, loaded: tuple[BlockRange, ...]) -> None:
     """Every table renders every segment to what its receipt says, and has no other row."""
     assert lacking_segments(site) == []
-    wrong = verify_lake(site, Verification())
+    wrong = verify_site(site, Verification())
     assert [str(one) for one in wrong if one.problem is not Problem.NOT_PUBLISHED] == []
     hull = BlockRange(loaded[0].first, loaded[-1].last)
     with history_tables(site) as tables:

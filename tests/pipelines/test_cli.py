@@ -18,9 +18,8 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
-import pipelines
 from pipelines.cli import main
-from pipelines.commands import display, run_report
+from pipelines.commands import display
 from pipelines.commands.group import COMMANDS
 from pipelines.settings import Settings
 from pipelines.site.loading import load_segments
@@ -161,7 +160,7 @@ def test_run_loads_and_publishes_through_dagster_and_then_has_nothing_to_do(
     assert first.json["complete_until"] == 10
     assert again.code == 0
     assert "Nothing new: 1 segments of kit-chain are published" in again.out
-    assert f"strata shell --warehouse {settings.warehouse}" in again.out
+    assert f"strata sql 'from blocks limit 5' --warehouse {settings.warehouse}" in again.out
     places = f"--warehouse {settings.warehouse} --archive {settings.archive}"
     assert f"strata export orders 1 10 --out exports {places}" in again.out
     named = f"STRATA_WAREHOUSE={settings.warehouse} STRATA_ARCHIVE={settings.archive}"
@@ -283,28 +282,6 @@ def test_a_dry_run_says_exactly_what_the_export_will_be(
     )
 
 
-def test_times_and_heights_choose_whole_segments(at_published: Strata) -> None:
-    answer = at_published("blocks", "--from", "2023-01-01T00:00:03Z", "--to", "9", "--segments")
-    assert answer.code == 0
-    assert answer.out.startswith("blocks 1-10 (1 segment), 2023-01-01T00:00:01.000000Z to ")
-
-    facts = at_published("blocks", "--to", "2023-01-01", "--segments", "--json").json
-    assert facts == {
-        "from_block": 1,
-        "to_block": 20,
-        "first_time": "2023-01-01T00:00:01.000000Z",
-        "last_time": "2023-01-01T00:00:20.000000Z",
-        "segment_count": 2,
-        "segments": [
-            {
-                "blocks": f"{first}-{first + 9}",
-                "times": [f"2023-01-01T00:00:{one:02d}.000000Z" for one in (first, first + 9)],
-            }
-            for first in (1, 11)
-        ],
-    }
-
-
 def test_an_export_takes_times_and_says_what_it_took(at_published: Strata) -> None:
     answer = at_published(
         *("export", "blocks", "--from", "2023-01-01T00:00:11Z", "--dry-run", "--json")
@@ -314,10 +291,11 @@ def test_an_export_takes_times_and_says_what_it_took(at_published: Strata) -> No
     assert (answer.json["chosen"]["from_block"], answer.json["chosen"]["to_block"]) == (11, 20)
 
 
-def test_names_can_be_padded_as_the_network_does(at_published: Strata) -> None:
-    answer = at_published(
-        "export", "blocks", 1, 20, "--dry-run", "--name-style", "reference", "--json"
-    )
+def test_names_can_be_padded_as_the_network_does(
+    at_published: Strata, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STRATA_NAME_STYLE", "reference")
+    answer = at_published("export", "blocks", 1, 20, "--dry-run", "--json")
 
     assert answer.json["name"] == f"{KIT_CHAIN}-blocks-000001-000020.zip"
     assert answer.json["members"][0]["name"] == f"{KIT_CHAIN}-blocks-001-000001-000020.csv"
@@ -460,9 +438,17 @@ def test_verify_leaves_with_5_where_something_is_gone(strata: Strata, settings: 
             3,
             "no segment lies from 21: the wareh",
         ),
-        (["blocks", "--from", "yesterday"], 3, "'yesterday' is neither a block nor a time"),
-        (["blocks", "--from", "2024-01-01"], 3, "holds blocks 1-20 (2 segments), 2023-01-01T00:0"),
-        (["blocks", "--from", "9", "--to", "3"], 3, "3 is before 9"),
+        (
+            ["export", "orders", "--dry-run", "--to", "yesterday"],
+            3,
+            "'yesterday' is neither a block nor a time",
+        ),
+        (
+            ["export", "orders", "--from", "2024-01-01", "--dry-run"],
+            3,
+            "holds blocks 1-20 (2 segments), 2023-01-01T00:0",
+        ),
+        (["export", "orders", "--from", "9", "--to", "3", "--dry-run"], 3, "3 is before 9"),
         (["sql", "selekt"], 2, "the query cannot be run"),
         (["sql", "select 1", "--format", "xml"], 2, "not one of"),
         (["sql", "select 1", "--out", "x"], 2, "--out needs --format"),
@@ -575,37 +561,14 @@ def test_an_archive_is_signed_where_a_key_is_set_and_verify_asks_for_it(
     assert strata("verify", "--key", "nonsense").code not in (0, 5)
 
 
-def test_the_hint_after_a_run_names_what_works_where_it_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    checkout = Path(pipelines.__path__[0]).parent
-    given = Settings(source="s o", warehouse="w", archive="strata-data/archive")
-    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(checkout)
-    assert run_report.interface(given).startswith(
-        "make ui STRATA_SOURCE='s o' STRATA_WAREHOUSE=w STR"
-    )
-    assert run_report.interface(Settings()) == "make ui"
-    monkeypatch.chdir(tmp_path)  # as for whoever installed a wheel
-    words = run_report.interface(Settings(warehouse=str(tmp_path / "w"))).split()
-    assert words[:2] == [f"DAGSTER_HOME={tmp_path / 'home'}", f"STRATA_WAREHOUSE={tmp_path / 'w'}"]
-    assert Path(words[2]).exists()
-    assert words[3:] == ["dev", "-m", "pipelines.definitions"]
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_completes_commands(strata: Strata, shell: str) -> None:
-    assert "_STRATA_COMPLETE" in strata("completion", shell).out
-
-
-def test_bash_completes_what_was_begun(strata: Strata) -> None:
+def test_bash_completes_what_was_begun() -> None:
     lines = (
-        f'PATH={STRATA.parent}:$PATH; eval "$({STRATA} completion bash)"',
-        "COMP_WORDS=(strata comp); COMP_CWORD=1",
+        f'PATH={STRATA.parent}:$PATH; eval "$(_STRATA_COMPLETE=bash_source {STRATA})"',
+        "COMP_WORDS=(strata com); COMP_CWORD=1",
         f'_strata_completion {STRATA}; printf "%s\\n" "${{COMPREPLY[@]}}"',
     )
     found = subprocess.run(["bash", "-c", "\n".join(lines)], capture_output=True, text=True)
-    assert found.stdout.split() == ["compact", "completion"]
+    assert found.stdout.split() == ["compact"]
 
 
 def test_progress_of_loads_goes_to_the_size_of_the_source(

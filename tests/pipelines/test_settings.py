@@ -93,7 +93,6 @@ def test_every_setting_reaches_the_steps_of_a_run(tmp_path: Path) -> None:
         public_url="https://example.org/archive",
         node="http://127.0.0.1:3008",
         node_socket=tmp_path / "node.sock",
-        nodes="https://one.example.org,https://two.example.org:3008/rest",
         retention_blocks=9,
     )
     defaults = Settings()

@@ -6,10 +6,8 @@ import http.client
 import json
 import urllib.error
 import urllib.request
-from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Any
 
 from transforms.block_range import BlockRange
@@ -48,12 +46,6 @@ class NodeList:
 
     node: str
     segments: tuple[ListedSegment, ...]
-
-    def sharing(self, blocks: BlockRange) -> tuple[ListedSegment, ...]:
-        """The segments that share a block with a range."""
-        start = bisect_left(self.segments, blocks.first, key=lambda s: s.blocks.last)
-        following = self.segments[start : start + blocks.last - blocks.first + 1]
-        return tuple(takewhile(lambda s: s.blocks.first <= blocks.last, following))
 
 
 def ask_node(node: str, seconds: float = LIST_SECONDS) -> NodeList:

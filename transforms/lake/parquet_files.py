@@ -125,7 +125,7 @@ def _described(con: Connection, path: Path, table: str, columns: Sequence[Column
 
 def readable_file(path: Path, scratch: Path) -> AbstractContextManager[None]:
     """Say of a file of the lake that it cannot be read: an `IntegrityError`."""
-    return readable(f"{path.name} of the lake", scratch, "strata lake verify says what mends it")
+    return readable(f"{path.name} of the lake", scratch, "strata verify says what mends it")
 
 
 def part_sql(

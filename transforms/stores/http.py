@@ -153,7 +153,7 @@ class HttpStore:
         answer = self._asked("GET", key, headers)
         if answer.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             answer.close()
-            return Body(start, _total(answer), _version(answer), iter(()))
+            return Body(start, _total(answer), iter(()))
         self._check(answer, key)
         begins, size = 0, _length(answer)
         if answer.status == HTTPStatus.PARTIAL_CONTENT:
@@ -164,7 +164,7 @@ class HttpStore:
                     f"{self.describe(key)}: bytes from {start} on were asked for, and those from "
                     f"{begins} arrived: see what stands between"
                 )
-        return Body(begins, size, _version(answer), self._pieces(answer, key), answer.close)
+        return Body(begins, size, self._pieces(answer, key), answer.close)
 
     def _pieces(self, answer: urllib3.BaseHTTPResponse, key: str) -> Iterator[bytes]:
         with plain_errors(self.describe(key)):

@@ -81,10 +81,7 @@ class Finding:
 
 
 PUBLISH = Remedy(("strata publish",))
-LAKE_PUBLISH = Remedy(("strata lake publish",))
-LAKE_RESTORE = Remedy(
-    (), "put it back from a backup, or run strata lake publish with the warehouse of this chain"
-)
+LAKE_PUBLISH = Remedy(PUBLISH.commands, "with STRATA_LAKE=1, if that is 0")
 REPAIR = Remedy(("strata repair",))
 REPAIR_AND_LOAD = Remedy(
     ("strata repair", "strata load"), "other copies are taken in again, the rest needs the source"
@@ -114,7 +111,7 @@ def replace_in_lake(table: str, blocks: BlockRange | None) -> Remedy:
     """Put what is loaded in the place of what a table of the lake has over these blocks."""
     reason = shlex.quote("the file was damaged")
     where = f" --blocks {blocks}" if blocks else ""
-    return Remedy((f"strata lake publish --replace {reason} --table {table}{where}",))
+    return Remedy((f"strata publish --replace {reason} --table {table}{where}",))
 
 
 def make_log_again(place: str) -> Remedy:

@@ -225,7 +225,7 @@ class HistoryTables:
             if not self._is_same(table, file.blocks):
                 raise ConflictError(
                     f"{self.lake.place(table, file.name)} has other rows than are loaded: "
-                    f"strata lake publish --replace REASON --table {table} --blocks {file.blocks} "
+                    f"strata publish --replace REASON --table {table} --blocks {file.blocks} "
                     "puts the loaded ones there"
                 )
         return True

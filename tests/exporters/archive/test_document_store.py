@@ -19,7 +19,7 @@ from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import Versioned
 
 DOCUMENTS = (
-    *("SHA256SUMS", "conditions.json", "feed.xml", "index.html", "index.json", "latest.json"),
+    *("SHA256SUMS", "conditions.json", "index.html", "index.json", "latest.json"),
     *("index/000000000.html", "index/000000000.json", "index/blocks-000000000.html"),
     *("revisions.json", "revisions.copy.json"),
 )

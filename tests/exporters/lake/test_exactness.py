@@ -17,7 +17,7 @@ import pytest
 from deltalake import DeltaTable
 
 from pipelines.sample_history import copy_sample
-from pipelines.site.site_check import verify_lake
+from pipelines.site.site_check import verify_site
 from tests.exporters.lake.lake_kit import LakeSite, lake_site, odd_history
 from tests.lake_readers import READERS, CsvReceipt, log_actions
 from tests.segments_kit import all_shared_segments
@@ -171,4 +171,4 @@ def _shown(milliseconds: int) -> str:
 
 @pytest.mark.parametrize("name", ["sample", _AT_ONCE])
 def test_the_products_own_check_finds_nothing(lakes: Mapping[str, LakeSite], name: str) -> None:
-    assert [str(one) for one in verify_lake(lakes[name].site, Verification())] == []
+    assert [str(one) for one in verify_site(lakes[name].site, Verification())] == []

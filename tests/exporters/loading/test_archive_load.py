@@ -419,7 +419,7 @@ def test_a_damaged_current_state_is_named_and_comes_when_it_is_mended(tmp_path: 
     assert str(path) in report["quarantined"][0]["reason"]
     (finding,) = verify_site(site)
     assert str(finding).startswith(f"{Problem.ALTERED.value}: {path}: it hashes to")
-    assert finding.remedy.commands == (f"rm {path}", "strata lake publish")
+    assert finding.remedy.commands == (f"rm {path}", "strata publish")
     path.unlink()
     _publish(site)
     assert [*verify_site(site)] == []

@@ -112,33 +112,6 @@ def test_blocks_that_neither_has_are_named(strata: Strata, node: DataNode) -> No
     assert strata("collect", "--json").json["gaps"] == ["21-30"]
 
 
-def test_other_nodes_are_counted_and_the_one_that_contradicts_is_named(
-    strata: Strata, history: Path
-) -> None:
-    with data_node(history) as same, data_node(history) as liar, data_node(history) as away:
-        del same.rows[-1]
-        liar.rows[-2] = {**liar.rows[-2], "historySegmentId": liar.id_of(0)}
-        away.list_answer = (HTTPStatus.SERVICE_UNAVAILABLE, b"")
-        nodes = ",".join((same.url, liar.url, away.url))
-        answer = strata("collect", "--nodes", nodes, "--json")
-        told = strata("collect", "--nodes", nodes)
-
-    facts = answer.json
-    assert answer.returncode == told.returncode == 1
-    agreeing = [(row["agreeing"], row["nodes"]) for row in facts["collected"]]
-    assert agreeing == [(2, 2), (2, 3), (3, 3), (3, 3), (3, 3), (3, 3)]
-    (contradiction,) = facts["contradictions"]
-    assert contradiction == {
-        "node": liar.url,
-        "segment": "11-20",
-        "id": facts["collected"][0]["id"],
-        "instead_of": facts["collected"][1]["id"],
-    }
-    assert [row["node"] for row in facts["unanswered"]] == [away.url]
-    assert f"{away.url} was not compared: " in told.stderr
-    assert liar.url in told.stdout
-
-
 def test_a_node_that_lies_is_named_and_the_exit_code_is_1(strata: Strata, node: DataNode) -> None:
     node.instead[node.id_of(0)] = b"something else"
 
@@ -169,7 +142,6 @@ def test_a_socket_that_goes_away_ends_it_with_7_and_what_was_collected_is_told(
     ("arguments", "code", "sentence"),
     [
         (("--node", "127.0.0.1:3008"), 2, "STRATA_NODE is '127.0.0.1:3008': give the address"),
-        (("--nodes", "http://a;b"), 2, "STRATA_NODES is"),
         (("--socket", "/nowhere/node.sock"), 7, "/nowhere/node.sock"),
         (("--source", "https://example.org/"), 2, "is no store"),
     ],

@@ -11,6 +11,8 @@ from pipelines.commands.display import Screen
 from pipelines.commands.lake_report import show_lake
 from transforms.block_range import BlockRange
 
+CLEARED = "\r\x1b[K"
+
 
 def on_terminal(monkeypatch: pytest.MonkeyPatch, is_terminal: bool = True) -> None:
     """Let what is printed go to a terminal that is 60 wide, or not."""
@@ -19,45 +21,46 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch, is_terminal: bool = True) -> No
         monkeypatch.setattr(stream, "isatty", lambda: is_terminal)
 
 
-def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(
+def test_progress_is_a_line_in_its_place_on_a_terminal_and_lines_elsewhere(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(display, "_LINE_SECONDS", 0.0)
+    for pause in ("_LINE_SECONDS", "_ANEW_SECONDS"):
+        monkeypatch.setattr(display, pause, 0.0)
     shown = {}
     for terminal in (True, False):
         on_terminal(monkeypatch, terminal)
         with Screen().progress("loading", total=2_000_000) as advance:
             advance(500_000)
+            Screen().message("a message")
             advance(500_000)
         shown[terminal] = capsys.readouterr().err
 
-    assert "\x1b[" in shown[True]
-    first, second, last = shown[False].splitlines()
+    first, message, last = shown[False].splitlines()[:3]
     pace = r", [\d.]+ ([kMGT]B|bytes)/s, \d+ s left"
+    assert message == "a message"
     assert re.fullmatch(rf"loading: 500.0 kB of 2.0 MB{pace}", first)
-    assert re.fullmatch(rf"loading: 1.0 MB of 2.0 MB{pace}", second)
-    assert last == "loading: 1.0 MB in 0 s"
+    assert re.fullmatch(rf"loading: 1.0 MB of 2.0 MB{pace}", last)
+    assert shown[False].endswith("loading: 1.0 MB in 0 s\n")
+    before, line, told, again, end = shown[True].split(CLEARED)
+    assert (before, told, end) == ("", "a message\n", "")
+    assert re.fullmatch(rf"loading: 500.0 kB of 2.0 MB{pace}", line)
+    assert again.startswith("loading: 1.0 MB of 2.0 MB")
 
 
-def test_counts_are_bars_on_a_terminal_and_lines_elsewhere(
+def test_counts_are_said_alike(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(display, "_LINE_SECONDS", 0.0)
-    shown = {}
+    for pause in ("_LINE_SECONDS", "_ANEW_SECONDS"):
+        monkeypatch.setattr(display, pause, 0.0)
+    lines = ["verifying tables: 1 of 2", "verifying ZIPs: 1,234 of 5,000", "verifying ZIPs: 1,235"]
     for terminal in (True, False):
         on_terminal(monkeypatch, terminal)
         with Screen().counts("verifying") as count:
             count("tables", 1, 2)
             count("ZIPs", 1234, 5000)
             count("ZIPs", 1235, 0)
-        shown[terminal] = capsys.readouterr().err
-
-    assert "verifying tables" in shown[True]
-    assert "1/2" in shown[True]
-    assert "1235/5000" in shown[True]
-    assert shown[False] == (
-        "verifying tables: 1 of 2\nverifying ZIPs: 1,234 of 5,000\nverifying ZIPs: 1,235\n"
-    )
+        text = capsys.readouterr().err
+        assert (text.split(CLEARED)[1:-1] if terminal else text.splitlines()) == lines
 
 
 def test_lines_of_progress_keep_their_distance(capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,18 +71,6 @@ def test_lines_of_progress_keep_their_distance(capsys: pytest.CaptureFixture[str
         advance(1000)
 
     assert capsys.readouterr().err == ""
-
-
-def test_a_wide_row_is_shown_cell_by_cell_where_it_does_not_fit(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    on_terminal(monkeypatch)
-
-    Screen().table("", [f"column {number}" for number in range(9)], [["x" * 20] * 9])
-
-    text = capsys.readouterr().out
-    assert text.count("x" * 20) == 9
-    assert all(len(line) <= 60 for line in text.splitlines())
 
 
 def test_a_hash_stays_in_one_piece_on_a_narrow_terminal(

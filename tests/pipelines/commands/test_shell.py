@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pty
-import re
 import select
 import subprocess
 import sys
@@ -15,12 +14,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from tests.duckdb15_kit import PROGRAM
-from tests.segments_kit import table_rows
-from tests.transforms.warehouse_kit import history_segment, load_folder, state_segment
+from tests.transforms.warehouse_kit import history_segment, load_folder
 
 _STRATA = Path(sys.executable).parent / "strata"
 _SECONDS = 60.0
@@ -37,7 +34,6 @@ class Terminal:
     process: subprocess.Popen[bytes]
     descriptor: int
     unread: str = ""
-    greeting: str = ""
 
     def type(self, text: str) -> None:
         os.write(self.descriptor, text.encode())
@@ -97,7 +93,7 @@ def terminal(warehouse: Path, home: Path, *, zone: str = "America/New_York") -> 
     )
     try:
         shell = Terminal(process, descriptor)
-        shell.greeting = shell.expect(_QUESTIONS)
+        shell.expect(_QUESTIONS)
         shell.type(_ANSWERS)
         shell.expect("current")
         yield shell
@@ -137,34 +133,7 @@ def test_the_program_opens_the_warehouse_read_only_and_in_utc(
         assert shell.leave() == 1
 
 
-def test_the_shell_greets_with_the_tables_that_have_rows_and_how_to_ask(
-    tmp_path: Path,
-) -> None:
-    tables = {name: table_rows(name, {}) for name in ("orders", "trades", "parties")}
-    state_segment(tmp_path / "source", last=10, tables=tables)
-    load_folder(warehouse := tmp_path / "warehouse", tmp_path / "source")
-    with terminal(warehouse, tmp_path) as shell:
-        head, _, how = shell.greeting.partition("Ask: ")
-        (query,) = re.findall(r"^(from .*?;)", how)
-        shell.type(f".mode csv\n{query}\nselect 'asked ' || 1;\n")
-        assert "Error" not in shell.expect("asked 1")
-        assert shell.leave() == 0
-    history, _, state = head.partition("current state: ")
-    names = (set(re.findall(r"\w+", part)) for part in (history.partition("history: ")[2], state))
-    with duckdb.connect(warehouse / "current.duckdb", read_only=True) as con:
-        views = con.execute(
-            "select view_name from duckdb_views() where schema_name = 'main' and not internal"
-        ).fetchall()
-        with_rows = {
-            name
-            for (name,) in views
-            if con.execute(f"select exists (from main.{name})").fetchone() == (True,)
-        }
-    assert set.union(*names) == with_rows
-    assert "orders" in with_rows
-
-
-def test_a_question_gets_its_answer_and_no_greeting(warehouse: Path, tmp_path: Path) -> None:
+def test_a_question_gets_its_answer(warehouse: Path, tmp_path: Path) -> None:
     asked = ("shell", "--warehouse", warehouse, "-csv", "-c", "select 1 as answer")
     done = strata(*asked, home=tmp_path)
     assert (done.stdout, done.stderr) == ("answer\n1\n", "")

@@ -11,8 +11,7 @@ import pytest
 from exporters.publishing.publication import Outcome
 from exporters.zips.layout import Layout
 from pipelines.settings import Settings
-from pipelines.site.journal import journaled
-from pipelines.site.leftovers import finish_interrupted
+from pipelines.site.journal import finish_interrupted, journaled
 from pipelines.site.publication_state import published_tables
 from pipelines.site.publishing import (
     publish_bundles,
@@ -79,7 +78,7 @@ def only_member(path: Path) -> bytes:
 def exported(site: Site, table: str, first: int, last: int) -> Layout:
     """The ZIP of a range, of which every copy must be sound."""
     warnings: list[str] = []
-    layout = site.export(table, first, last, None, warnings.append).layout
+    layout = site.export(table, first, last, warnings.append).layout
     assert not warnings
     return layout
 

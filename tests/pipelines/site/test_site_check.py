@@ -297,7 +297,6 @@ FILES: dict[str, Callable[[Place], Path]] = {
     "the index": _archived("index.json"),
     "the chain's page": _archived("index.html"),
     "the newest": _archived("latest.json"),
-    "the feed": _archived("feed.xml"),
     "the days": _archived("conditions.json"),
     "the hashes": _archived("SHA256SUMS"),
     "the list of revisions": _archived("revisions.json"),
@@ -322,7 +321,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 TOGETHER = (
     *("a shard's hashes", "a shard's page", "the chain's page"),
-    *("the newest", "the feed", "the days"),
+    *("the newest", "the days"),
     "the page of chains",
 )
 """Of these the remedy is one command: where it mends them all, it mends each."""

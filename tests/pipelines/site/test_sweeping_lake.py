@@ -76,7 +76,6 @@ def daily(place: Place) -> None:
 SWEEPS: dict[str, Callable[[Place], object]] = {
     "run": command("run"),
     "publish": command("publish"),
-    "lake publish": command("lake", "publish"),
     "the daily job": daily,
 }
 

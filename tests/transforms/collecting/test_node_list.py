@@ -11,7 +11,6 @@ import pytest
 
 from tests.data_node_kit import DataNode
 from tests.ports import free_ports
-from transforms.block_range import BlockRange
 from transforms.collecting.node_list import MAX_LIST_BYTES, ask_node, read_list
 from transforms.errors import NodeError
 from transforms.segments.cid import cid_of
@@ -130,15 +129,3 @@ def test_nobody_who_answers_is_a_lost_connection(listening: Callable[[], socket.
         port = door.getsockname()[1] if listening is _silent else free_ports(1)[0]
         with pytest.raises(ConnectionError, match="see whether the node runs there"):
             ask_node(f"http://127.0.0.1:{port}", seconds=0.2)
-
-
-def test_segments_that_share_a_block_with_a_range_are_found(node: DataNode) -> None:
-    listed = ask_node(node.url)
-
-    def shared(first: int, last: int) -> list[str]:
-        return [str(segment.blocks) for segment in listed.sharing(BlockRange(first, last))]
-
-    assert shared(1, 10) == ["1-10"]
-    assert shared(10, 31) == ["1-10", "11-20", "21-30", "31-40"]
-    assert shared(60, 99) == ["51-60"]
-    assert shared(61, 99) == []
