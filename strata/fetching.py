@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from exporters.archive.chain_list import chains
-from exporters.fetching.archive_range import choose_blocks
 from exporters.fetching.mirror import Mirrored
 from exporters.fetching.places import choose_chain, opened_archive
 from exporters.fetching.range_fetch import fetch_range
+from exporters.fetching.range_plan import choose_blocks
 from exporters.mirroring.whole_mirror import mirror_all
 from transforms.bounds import lower_bound, upper_bound
 

@@ -16,12 +16,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from exporters.archive.archive import Archive, won_race
-from exporters.archive.archive_signatures import ENDING, SIGNATURES, signature
 from exporters.archive.chain_list import CHAINS, chains, parse_chains
 from exporters.archive.conditions import conditions_json, day_conditions
 from exporters.archive.document_store import DocumentStore
 from exporters.archive.entries import range_json
-from exporters.archive.hash_lists import SUMS, sums_text
+from exporters.archive.hash_lists import ENDING, SIGNATURES, SUMS, signature, sums_text
 from exporters.archive.index import ArchiveIndex, extent_json, index_bytes, parse_index
 from exporters.archive.json_text import FORMAT, written
 from exporters.archive.lake_place import LAKE, LOG, MANIFESTS

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import chain
 
-from exporters.archive.archive_id_chain import entries_chain, id_run_json, id_run_of, joined_chain
 from exporters.archive.block_days import BlockDay, day_json, day_of, days_of, merged_days
 from exporters.archive.entries import (
     Entry,
@@ -42,7 +41,11 @@ from exporters.archive.sums import (
     TableSums,
     Totals,
     completeness,
+    entries_chain,
     exchanged,
+    id_run_json,
+    id_run_of,
+    joined_chain,
     sums_of,
     total,
 )

@@ -11,8 +11,7 @@ from functools import partial
 from itertools import groupby
 
 from exporters.archive.conditions import day_conditions
-from exporters.archive.day_calendar import day_calendar
-from exporters.archive.day_rows import DayRows, day_rows
+from exporters.archive.day_calendar import DayRows, day_calendar, day_rows
 from exporters.archive.figures import Mark, coverage_bar
 from exporters.archive.index import ArchiveIndex, ShardTotals
 from exporters.archive.public_sql import shown_address

@@ -7,10 +7,9 @@ import logging
 from collections.abc import Iterable, Iterator
 
 from exporters.archive.archive import Archive
-from exporters.archive.archive_signatures import ENDING, SIGNATURES
 from exporters.archive.chain_list import CHAINS
 from exporters.archive.document_store import DocumentStore
-from exporters.archive.hash_lists import SUMS, parse_sums
+from exporters.archive.hash_lists import ENDING, SIGNATURES, SUMS, parse_sums
 from exporters.archive.index import ArchiveIndex, ShardSummary
 from exporters.archive.public_sql import PUBLIC_SQL, public_address
 from exporters.archive.revisions import Revision, revisions

@@ -1,4 +1,4 @@
-"""What an archive holds of each table, and how far it is complete. Pure values."""
+"""What an archive holds of each table, how far it is complete, its chain of ids. Pure values."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
-from exporters.archive.entries import Entry
+from exporters.archive.entries import Entry, Json, range_json, range_of
 from transforms.block_range import BlockRange
 from transforms.coverage import Coverage, difference, intersection, union
+from transforms.segments.id_chain import IdChain, IdRun, id_chain
 from transforms.tables.registry import HISTORY_TABLES
 
 
@@ -130,3 +131,32 @@ def completeness(tables: Mapping[str, TableSums]) -> Completeness:
     whole: Coverage = (span,)
     complete = reduce(intersection, each, whole)
     return Completeness(span, complete, difference(whole, complete))
+
+
+def entries_chain(entries: Iterable[Entry]) -> IdChain:
+    """How far the chain of ids is unbroken over the segments of these ZIPs, of any tables.
+
+    A segment whose ZIPs name different ids contradicts itself.
+    """
+    runs = {segment.id_run for entry in entries for segment in entry.segments}
+    return id_chain(sorted(runs, key=lambda run: (run.first, run.segment_id, run.previous_id)))
+
+
+def joined_chain(shards: Iterable[Iterable[IdRun]]) -> IdChain:
+    """The chain over the runs of several shards, ascending."""
+    return id_chain(run for runs in shards for run in runs)
+
+
+def id_run_json(run: IdRun) -> Json:
+    """A run of segments with its ends, from which it can be joined to those beside it."""
+    return {
+        "first": range_json(run.first),
+        "last": range_json(run.last),
+        "id": run.segment_id,
+        "previous_id": run.previous_id,
+    }
+
+
+def id_run_of(run: Json) -> IdRun:
+    """The run that `id_run_json` wrote."""
+    return IdRun(range_of(run["first"]), range_of(run["last"]), run["id"], run["previous_id"])

@@ -22,8 +22,8 @@ from exporters.exports.plan import (
     export_range,
     plan_export,
 )
-from exporters.exports.rendered import RENDERED_BYTES, RenderedParts, render_part
 from exporters.exports.splice import layout_spans
+from exporters.exports.staged_zips import RENDERED_BYTES, RenderedParts, render_part
 from exporters.zip_names import NameStyle
 from exporters.zips.layout import Layout
 from exporters.zips.parts import PartColumns, PartRef

@@ -1,19 +1,30 @@
-"""Local ZIPs of one part, staged or rendered, held against the part's hash and its receipt."""
+"""Local ZIPs of one part, staged or rendered for an export, held against their hash and receipt.
+
+Nothing is lost with those that were rendered: they may be deleted and are rendered again.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from exporters.exports.copies import Copy, DamagedCopyError, FindEqual, damage_of
-from exporters.zips.inflate import read_csv
+from exporters.zip_names import NameStyle
 from exporters.zips.parts import PartRef, read_parts
+from exporters.zips.reader import read_csv
 from exporters.zips.sources import LocalSource
 from exporters.zips.staging import PartStage
 from transforms.block_range import BlockRange
 from transforms.files import file_version
+from transforms.memory import RENDERING_LIMIT
+from transforms.scratch import scratch_folder
 from transforms.stores.store import content_sha256
 from transforms.verifying.proofs import Proof, Proofs
+from transforms.warehouse.load.rendering import rendered_table
 from transforms.warehouse.manifests.receipts import Receipt
 
 _REMEDY = "delete it: it is rendered from the warehouse again"
@@ -81,3 +92,77 @@ def _check_text(part: PartRef, receipt: Receipt) -> None:
             receipt.blocks,
             f"does not hold {receipt.table} of segment {receipt.blocks}: {_REMEDY}",
         )
+
+
+RENDERED_BYTES = 20 * 2**30
+"""How many bytes of rendered parts are kept by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedParts:
+    """The folder `rendered` of a machine's cache. `most_bytes` bounds it between two exports.
+
+    `memory_limit` bounds the DuckDB that renders one.
+    """
+
+    cache: Path
+    style: NameStyle = NameStyle.SPEC
+    most_bytes: int = RENDERED_BYTES
+    memory_limit: str = RENDERING_LIMIT
+
+    @property
+    def folder(self) -> Path:
+        """Where they lie: below the hash of their CSV, which says what is in it."""
+        return self.cache / "rendered"
+
+    def stage(self, data: Path | None, receipt: Receipt, *, again: bool = False) -> PartStage:
+        """The folder with the part of one table of one segment, rendered now unless it is there.
+
+        `data` is the data file with its rows, if it has any. Raises `IntegrityError` where that is
+        damaged: what it renders is held against the receipt.
+        """
+        stage = PartStage(self.folder / receipt.sha256, self.style)
+        path = stage.path(receipt.segment.chain_id, receipt.table, receipt.blocks)
+        if again or not path.exists():
+            render_part(stage, data, receipt, self.cache / "scratch", self.memory_limit)
+        return stage
+
+    def joined(self, name: str) -> Path:
+        """Where a ZIP that is spliced again from its parts belongs."""
+        return self.folder / "joined" / name
+
+    def make_room(self) -> None:
+        """Remove the oldest beyond the bound, and what killed processes left."""
+        files = sorted(_files(self.folder))
+        total = sum(size for _, size, _ in files)
+        for _, size, path in files:
+            if total <= self.most_bytes:
+                return
+            path.unlink(missing_ok=True)
+            total -= size
+
+
+def render_part(
+    stage: PartStage,
+    data: Path | None,
+    receipt: Receipt,
+    scratch: Path,
+    memory_limit: str,
+    *,
+    null: str = "",
+) -> None:
+    """Keep one table of one segment in `stage`, rendered from its rows; see `rendered_table`."""
+    with (
+        scratch_folder(scratch) as folder,
+        rendered_table(data, folder, receipt, null=null, memory_limit=memory_limit) as text,
+    ):
+        stage.write(receipt.segment, receipt.schema, text.header, text.body, receipt.rows, folder)
+
+
+def _files(folder: Path) -> Iterator[tuple[float, int, Path]]:
+    """Every file with its time and size, unless another process removes it just now."""
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            status = path.stat()
+            if stat.S_ISREG(status.st_mode):
+                yield status.st_mtime, status.st_size, path

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,19 @@ from transforms.scratch import exclusive
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import SCRATCH
 from transforms.verifying.proofs import Proofs
+
+JOBS = 8
+"""How many ZIPs are fetched at a time."""
+
+Advance = Callable[[int], None]
+Progress = Callable[[str, int | None], AbstractContextManager[Advance]]
+"""Opens the progress of something: its name, how many bytes it has (None: not known)."""
+
+
+def no_progress(_label: str, _total: int | None) -> AbstractContextManager[Advance]:
+    """Nobody watches."""
+    return nullcontext(lambda _bytes: None)
+
 
 _WAIT_SECONDS = 1.0
 

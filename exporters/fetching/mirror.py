@@ -20,10 +20,9 @@ from functools import partial
 from pathlib import Path
 
 from exporters.archive.archive import Archive, update
-from exporters.archive.archive_signatures import ENDING, SIGNATURES
 from exporters.archive.documents import refresh
 from exporters.archive.entries import Entry
-from exporters.archive.hash_file import put_hash_file
+from exporters.archive.hash_lists import ENDING, SIGNATURES, put_hash_file
 from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL, PUBLIC_TYPES, unsealed_sql
 from exporters.archive.revisions import (
     REVISIONS,
@@ -35,9 +34,8 @@ from exporters.archive.revisions import (
 from exporters.archive.shards import Shard, hashes_path, shard_path
 from exporters.exports.copies import DamagedCopyError, no_other_copy
 from exporters.exports.published_zips import published_copy
-from exporters.fetching.fetch_folder import FetchFolder
+from exporters.fetching.fetch_folder import JOBS, FetchFolder, Progress, no_progress
 from exporters.fetching.past import CheckedShards, checked_shards
-from exporters.fetching.progress import JOBS, Progress, no_progress
 from exporters.fetching.zip_downloads import Downloads
 from transforms.errors import ConfigError, IntegrityError
 from transforms.files import commit_file, new_file

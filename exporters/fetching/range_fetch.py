@@ -13,12 +13,11 @@ from pathlib import Path
 
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry
-from exporters.archive.hash_file import put_hash_file
+from exporters.archive.hash_lists import put_hash_file
 from exporters.exports.copies import Copy, DamagedCopyError, no_other_copy
 from exporters.exports.published_zips import published_copy, published_parts
 from exporters.exports.splice import layout_spans
-from exporters.fetching.fetch_folder import FetchFolder
-from exporters.fetching.progress import JOBS, Progress, no_progress
+from exporters.fetching.fetch_folder import JOBS, FetchFolder, Progress, no_progress
 from exporters.fetching.range_plan import MemberChoice, RangePlan, choose, plan_range
 from exporters.fetching.zip_downloads import Downloads
 from exporters.zips.layout import Layout

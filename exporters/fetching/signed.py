@@ -10,8 +10,7 @@ import hashlib
 from collections.abc import Mapping
 
 from exporters.archive.archive import Archive
-from exporters.archive.archive_signatures import ENDING
-from exporters.archive.hash_lists import SUMS, parse_sums
+from exporters.archive.hash_lists import ENDING, SUMS, parse_sums
 from exporters.signing_keys import PublicKey, check_signature
 from transforms.errors import IntegrityError
 from transforms.stores.read_only import ReadOnlyStore

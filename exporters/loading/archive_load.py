@@ -15,8 +15,8 @@ from pathlib import Path
 
 from exporters.archive.archive import Archive
 from exporters.archive.lake_place import MANIFESTS
+from exporters.fetching.fetch_folder import Advance, Progress
 from exporters.fetching.past import PastChangedError
-from exporters.fetching.progress import Advance, Progress
 from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.published_files import PublishedFiles, retried

@@ -22,9 +22,8 @@ from exporters.archive.entries import Json
 from exporters.archive.json_text import parsed
 from exporters.archive.lake_place import LOG, MANIFESTS
 from exporters.archive.sound_documents import SCHEMA
-from exporters.fetching.fetch_folder import FetchFolder
+from exporters.fetching.fetch_folder import JOBS, Advance, FetchFolder, Progress, no_progress
 from exporters.fetching.mirror import Mirrored
-from exporters.fetching.progress import JOBS, Advance, Progress, no_progress
 from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.publication.lake_sweep import sweep_lake

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from exporters.archive.archive import Archive
+from exporters.fetching.fetch_folder import JOBS, Progress, no_progress
 from exporters.fetching.mirror import Copy, Mirrored, mirror
-from exporters.fetching.progress import JOBS, Progress, no_progress
 
 
 def mirror_all(

@@ -14,12 +14,11 @@ from pathlib import Path
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry, SegmentSource
 from exporters.archive.shards import shard_blocks, shard_number
+from exporters.publishing.comparing import Unnamed
 from exporters.publishing.request import PublishRequest, proven_entry
-from exporters.publishing.unnamed import Unnamed
 from exporters.zip_names import parse_csv_name
 from exporters.zips.container import Member
-from exporters.zips.inflate import read_csv
-from exporters.zips.reader import read_members
+from exporters.zips.reader import read_csv, read_members
 from exporters.zips.sources import LocalSource
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import IntegrityError, SegmentError

@@ -20,11 +20,28 @@ from exporters.archive.index import ArchiveIndex
 from exporters.archive.json_text import UNREADABLE, proven_text, unreadable
 from exporters.archive.shards import SHARD_BLOCKS, group_number, group_path, shard_at, shard_path
 from exporters.archive.sound_documents import is_begun
-from exporters.publishing.unnamed import Unnamed
+from exporters.zip_names import ZipName, parse_zip_name
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 from transforms.stores.store import asked_together
 from transforms.tables.registry import HISTORY_TABLES
+
+
+@dataclass(frozen=True, slots=True)
+class Unnamed:
+    """A ZIP in the archive, by its path below the chain's folder, and what its name says."""
+
+    path: str
+    name: ZipName
+
+    @classmethod
+    def at(cls, archive: Archive, path: str) -> Unnamed | None:
+        """The ZIP at a path; None where a ZIP of that name has no business there."""
+        table, _, file = path.partition("/")
+        name = parse_zip_name(file) if table in HISTORY_TABLES else None
+        is_own = name is not None and (name.chain_id, name.table) == (archive.chain_id, table)
+        return cls(path, name) if name is not None and is_own else None
+
 
 Progress = Callable[[str, int, int], None]
 """Called with what is looked at, how many of it were, and how many there are (0: not known)."""

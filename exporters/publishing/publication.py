@@ -19,7 +19,7 @@ from pathlib import Path
 from exporters.archive.archive import Archive, update
 from exporters.archive.documents import refresh
 from exporters.archive.entries import Entry
-from exporters.archive.hash_file import put_hash_file
+from exporters.archive.hash_lists import put_hash_file
 from exporters.archive.shards import Shard, shard_number, shard_path
 from exporters.publishing.adopting import NO_WAREHOUSE, Recovery, shard_from_zips
 from exporters.publishing.replace import Correction, replace_object

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exporters.archive.entries import Csv, Entry, SegmentSource
-from exporters.publishing.block_times import block_times
 from exporters.zip_names import CsvName, parse_csv_name
 from exporters.zips.container import Member, local_header
-from exporters.zips.inflate import read_csv
 from exporters.zips.layout import Layout
-from exporters.zips.reader import read_members
+from exporters.zips.reader import read_csv, read_members
 from exporters.zips.sources import ByteSource, LocalSource, read_exactly
 from transforms.block_range import BlockRange, contiguous_runs
-from transforms.errors import IntegrityError
+from transforms.bounds import lower_bound, rfc3339
+from transforms.errors import IntegrityError, RangeError
 from transforms.stores.store import content_sha256
 from transforms.tables.registry import TableSchema
 
@@ -123,3 +122,30 @@ def _text_sha256(request: PublishRequest, source: ByteSource, member: Member) ->
 
 def _other(request: PublishRequest, what: str) -> IntegrityError:
     return IntegrityError(f"{request.name} is not published: it holds {what}: make it again")
+
+
+_LINE = 4096  # bytes; a row of blocks has a time, a height and a hash
+
+
+def block_times(source: ByteSource, member: Member, schema: TableSchema) -> tuple[str, str] | None:
+    """The times of the first and last block in a CSV of `blocks`, whose rows ascend by time.
+
+    None for any other table, without rows, and where a cell is no time. Raises `IntegrityError`
+    where the CSV is damaged.
+    """
+    if schema.table != "blocks" or "vega_time" not in schema.names or member.rows == 0:
+        return None
+    place = schema.names.index("vega_time")
+    start = end = b""
+    for block in read_csv(source, member):
+        if start.count(b"\n") < 2:
+            start += block
+        end = end[-_LINE:] + block
+    lines = (start.split(b"\n", 2)[1], end.rstrip(b"\n").rpartition(b"\n")[2])
+    try:
+        first, last = (
+            lower_bound(line.decode(errors="replace").split(",")[place]).micros for line in lines
+        )
+    except (RangeError, IndexError):
+        return None
+    return None if first is None or last is None else (rfc3339(first), rfc3339(last))

@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import PurePosixPath
 
 from exporters.archive.archive import Archive, read_small
-from exporters.archive.archive_signatures import ENDING, SIGNATURES
 from exporters.archive.chain_list import CHAINS, chains
 from exporters.archive.documents import ArchiveDocument, chain_documents, documents, shard_documents
+from exporters.archive.hash_lists import ENDING, SIGNATURES
 from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL
 from exporters.archive.revisions import REVISIONS, REVISIONS_COPY, right_revisions
 from exporters.archive.sound_documents import HOME

@@ -13,11 +13,11 @@ from typing import IO
 
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Csv, Entry
-from exporters.archive.hash_file import hash_line
+from exporters.archive.hash_lists import hash_line
 from exporters.archive.shards import shard_number, shard_path
 from exporters.exports.plan import NotHeldError
-from exporters.publishing.block_times import block_times
 from exporters.publishing.bundles import spliced_bundle
+from exporters.publishing.request import block_times
 from exporters.verifying.listing import local_copy
 from exporters.zips.reader import read_members
 from exporters.zips.sources import LocalSource

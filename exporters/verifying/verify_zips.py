@@ -10,7 +10,7 @@ from pathlib import Path
 
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry
-from exporters.archive.hash_file import hash_line
+from exporters.archive.hash_lists import hash_line
 from exporters.verifying.expected import Named
 from exporters.verifying.listing import StoreListing, listed_object
 from exporters.verifying.unchanged_shards import ShardFacts

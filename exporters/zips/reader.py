@@ -9,6 +9,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
+from isal import isal_zlib
+
 from exporters.zips.container import (
     END,
     END64,
@@ -26,6 +28,7 @@ from exporters.zips.container import (
     directory_record,
     end_records,
 )
+from exporters.zips.layout import Slice
 from exporters.zips.runs import Run
 from exporters.zips.sources import ByteSource, read_exactly
 from transforms.errors import IntegrityError
@@ -120,3 +123,45 @@ def _check_lengths(source: ByteSource, name: str, *runs: Run) -> None:
 
 def _bad(source: ByteSource, what: str) -> IntegrityError:
     return IntegrityError(f"{source.name} cannot be spliced: {what}")
+
+
+_BLOCK_BYTES = 1024 * 1024
+
+
+def read_csv(source: ByteSource, member: Member) -> Iterator[bytes]:
+    """Yield the text of a member in blocks of at most 1 MiB.
+
+    Raises `IntegrityError` naming the ZIP and the member where the text is not what the directory
+    promises: a broken stream, another length, another CRC-32. It may come after the last block.
+    """
+    whole = member.whole
+    length = crc = 0
+    for block in _inflated(source, member):
+        length += len(block)
+        crc = isal_zlib.crc32(block, crc)
+        yield block
+    if (length, crc) != (whole.plain, whole.crc32):
+        raise IntegrityError(
+            f"{member.name} in {source.name} holds {length} bytes with CRC-32 {crc:08x}; its "
+            f"directory records {whole.plain} with {whole.crc32:08x}: make it again"
+        )
+
+
+def _inflated(source: ByteSource, member: Member) -> Iterator[bytes]:
+    stream = isal_zlib.decompressobj(wbits=-isal_zlib.MAX_WBITS)
+    surplus = False
+    data = Slice(source, member.data_offset, member.whole.deflated)
+    try:
+        for piece in data.read(0, data.length):
+            pending, surplus = piece, stream.eof
+            while pending and not stream.eof:
+                yield stream.decompress(pending, _BLOCK_BYTES)
+                pending = stream.unconsumed_tail
+    except isal_zlib.error as error:  # type: ignore[misc]  # the stub has an instance
+        raise IntegrityError(
+            f"{member.name} in {source.name} does not inflate ({error}): make it again"
+        ) from error
+    if not stream.eof or stream.unused_data or surplus:
+        raise IntegrityError(
+            f"{member.name} in {source.name} does not end where its directory says: make it again"
+        )

@@ -9,10 +9,10 @@ import click
 
 from exporters.archive.archive import Archive
 from exporters.archive.chain_list import chains
-from exporters.fetching.archive_range import choose_blocks
+from exporters.fetching.fetch_folder import JOBS
 from exporters.fetching.places import choose_chain, opened_archive
-from exporters.fetching.progress import JOBS
 from exporters.fetching.range_fetch import fetch_range
+from exporters.fetching.range_plan import choose_blocks
 from exporters.mirroring.whole_mirror import mirror_all
 from pipelines.commands.display import Screen
 from pipelines.commands.fetch_report import show_mirrors, show_range

@@ -1,4 +1,4 @@
-"""How what became of the lake is shown, whichever command published to it."""
+"""How what was published, or made again, is shown, whichever command did it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import asdict
 from exporters.archive.figures import size_text
 from exporters.lake.tables import LakeReport
 from pipelines.commands.display import Screen
+from pipelines.site.completing import Completion
 
 
 def show_lake(screen: Screen, report: LakeReport) -> None:
@@ -40,3 +41,22 @@ def lake_facts(report: LakeReport) -> Mapping[str, object]:
         "removed": report.removed,
         "refused": [asdict(item) for item in report.refused],
     }
+
+
+def show_completion(screen: Screen, completion: Completion) -> None:
+    """A table of what was missing and is there again; nothing where all was there."""
+    screen.table(
+        "made again",
+        ("was missing from the archive", "how many"),
+        [
+            (what, count)
+            for what, count in (
+                ("ZIPs", completion.zips),
+                ("hash files", completion.hash_files),
+                ("ZIPs that no index named", completion.named),
+                ("shards of the index", completion.shards),
+                ("other documents and pages", completion.documents),
+            )
+            if count
+        ],
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 
 import click
 
@@ -13,17 +14,16 @@ from exporters.lake.tables import LakeReport
 from exporters.publishing.publication import Outcome, Published, PublishReport
 from exporters.publishing.replace import Correction
 from pipelines.batches import plan_batches
-from pipelines.commands.completions import show_completion
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import CONFLICT, DAMAGED, OK
-from pipelines.commands.lake_report import lake_facts, show_lake
+from pipelines.commands.lake_report import lake_facts, show_completion, show_lake
 from pipelines.commands.options import (
     archive_option,
+    blocks_of,
     json_option,
     open_site,
     warehouse_option,
 )
-from pipelines.commands.replacing import blocks_option, correction_for, loaded_inside, tables_option
 from pipelines.site.completing import Completion, complete_archive
 from pipelines.site.journal import finish_interrupted
 from pipelines.site.publishing import (
@@ -34,7 +34,34 @@ from pipelines.site.publishing import (
 from pipelines.site.segment_status import unpublished_segments
 from pipelines.site.site import Site
 from transforms.block_range import BlockRange
+from transforms.errors import RangeError
 from transforms.tables.registry import HISTORY_TABLES, tables_ever
+
+tables_option = click.option(
+    "--table", "tables", multiple=True, help="With --replace: only this table (repeat)."
+)
+blocks_option = click.option(
+    "--blocks", metavar="FROM-TO", help="With --replace: only the segments inside these blocks."
+)
+
+
+def correction_for(
+    reason: str | None, tables: Sequence[str], blocks: str | None
+) -> Correction | None:
+    """What is put on record; None without `--replace`, which the other options need."""
+    if reason is None and (tables or blocks):
+        raise click.UsageError("--table and --blocks say what --replace is about")
+    return None if reason is None else Correction(reason, datetime.now(UTC))
+
+
+def loaded_inside(site: Site, blocks: str | None) -> list[BlockRange]:
+    """The loaded segments that lie in the blocks (None: all). Raises `RangeError` for none."""
+    hull = blocks_of(blocks)
+    segments = site.warehouse.loaded_catalog().blocks
+    inside = [segment for segment in segments if hull is None or hull.holds(segment)]
+    if not inside:
+        raise RangeError(f"no loaded segment lies in blocks {blocks}")
+    return inside
 
 
 @click.command("publish")

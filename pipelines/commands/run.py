@@ -11,10 +11,9 @@ import click
 from exporters.archive.figures import size_text
 from exporters.lake.tables import LakeReport
 from exporters.locations import dagster_home
-from pipelines.commands.completions import show_completion
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import FINDINGS, MACHINE, OK
-from pipelines.commands.lake_report import lake_facts, show_refused
+from pipelines.commands.lake_report import lake_facts, show_completion, show_refused
 from pipelines.commands.options import (
     archive_option,
     json_option,

@@ -20,8 +20,7 @@ from pipelines.commands.options import (
     warehouse_option,
 )
 from pipelines.site.collection_state import CollectionState, collection_state
-from pipelines.site.loaded_id_chain import IdReport
-from pipelines.site.segment_status import SiteStatus, site_status
+from pipelines.site.segment_status import IdReport, SiteStatus, site_status
 from pipelines.site.site import Site
 from pipelines.site.textfiles import measured_status
 from transforms.block_range import BlockRange, contiguous_runs, gaps_between

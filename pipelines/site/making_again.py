@@ -9,7 +9,7 @@ from itertools import groupby
 from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
 from exporters.archive.entries import Entry
-from exporters.archive.hash_file import put_hash_file
+from exporters.archive.hash_lists import put_hash_file
 from exporters.archive.revisions import Revision, mend_revisions, record
 from exporters.archive.shards import shard_number
 from exporters.publishing.adopting import Recovery, adopt, neighbours

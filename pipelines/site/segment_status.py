@@ -6,6 +6,7 @@ requested, so a run that was killed, or done elsewhere, changes nothing about wh
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,12 +15,13 @@ from operator import attrgetter
 from exporters.archive.sound_documents import sound_index
 from exporters.archive.sums import Completeness, completeness
 from pipelines.site.lake_contents import lacking_segments
-from pipelines.site.loaded_id_chain import IdReport, id_report
 from pipelines.site.site import Site, at_one_look
 from transforms.block_range import BlockRange
 from transforms.coverage import inside
 from transforms.errors import ConflictError, IntegrityError
+from transforms.segments.id_chain import IdChain, id_chain, index_contradiction
 from transforms.warehouse.files.catalog import Catalog
+from transforms.warehouse.manifests.manifest import SegmentIds
 from transforms.warehouse.survey import Survey
 
 # A key, as comparing two ranges calls Python: of 75,000 that takes a quarter of a second.
@@ -155,3 +157,28 @@ def unpublished_segments(site: Site) -> tuple[BlockRange, ...]:
 
 def _extent(site: Site, chain_id: str) -> Completeness:
     return completeness(sound_index(site.archive(chain_id)).tables if chain_id else {})
+
+
+@dataclass(frozen=True, slots=True)
+class IdReport:
+    """The chain of ids, and where a source's `index.json` named other ids: (file, sentence)."""
+
+    chain: IdChain
+    index: tuple[tuple[str, str], ...]
+
+    def findings(self) -> Iterator[tuple[str, str]]:
+        """All that contradicts the chain: the segment's file or blocks, and what is wrong."""
+        for contradiction in self.chain.contradictions:
+            yield f"segment {contradiction.after.first}", str(contradiction)
+        yield from self.index
+
+
+def id_report(records: Iterable[SegmentIds]) -> IdReport:
+    """Hold the ids that records say, ascending by block, against each other."""
+    all_records = list(records)
+    index = tuple(
+        (key, index_contradiction(key, own, index_id))
+        for record in all_records
+        for key, own, index_id in record.named
+    )
+    return IdReport(id_chain(run for record in all_records for run in record.runs), index)

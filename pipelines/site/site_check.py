@@ -22,7 +22,7 @@ from exporters.verifying.expected import Expected
 from exporters.verifying.listing import StoreListing, stranger_findings
 from exporters.verifying.public_check import public_findings
 from exporters.verifying.verify_documents import signature_findings
-from pipelines.site.loaded_id_chain import id_report
+from pipelines.site.segment_status import id_report
 from pipelines.site.site import Site
 from transforms.errors import ConfigError, IntegrityError
 from transforms.lake.parquet_rows import loaded_state

@@ -19,7 +19,7 @@ from pathlib import Path
 from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
 from exporters.archive.entries import Csv, Entry, SegmentSource
-from exporters.archive.hash_file import hash_line
+from exporters.archive.hash_lists import hash_line
 from exporters.archive.shards import Shard, shard_number, shard_path
 from exporters.locations import Locations
 from exporters.zip_names import csv_name, zip_name

@@ -14,7 +14,7 @@ import pytest
 
 import strata as strata_package
 from exporters.archive.archive import Archive
-from exporters.fetching.archive_range import choose_blocks
+from exporters.fetching.range_plan import choose_blocks
 from exporters.locations import Locations
 from tests.api.server_kit import ServerProcess
 from tests.command_kit import run_strata

@@ -28,9 +28,9 @@ from transforms.files import (
     sync_file,
 )
 from transforms.objects import ObjectInfo
-from transforms.stores.folder_probing import check_file_system
 from transforms.stores.folder_tree import (
     LOCK,
+    check_file_system,
     describe_file,
     make_folder,
     outdate,

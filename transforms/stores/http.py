@@ -21,8 +21,7 @@ import urllib3
 from transforms.errors import BusyError, ConfigError
 from transforms.files import new_file
 from transforms.objects import ObjectInfo
-from transforms.stores.http_client import LATER, HttpOptions, headers_of, open_pool
-from transforms.stores.http_errors import plain_errors
+from transforms.stores.http_client import LATER, HttpOptions, headers_of, open_pool, plain_errors
 from transforms.stores.store import PutResult, Versioned, checked_key
 from transforms.stores.streaming import Body
 

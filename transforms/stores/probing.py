@@ -20,7 +20,7 @@ from botocore.exceptions import ClientError
 
 from transforms.stores.facts import StoreFacts
 from transforms.stores.s3_errors import status_of
-from transforms.stores.s3_listing import answer_time
+from transforms.stores.s3_reading import answer_time
 from transforms.stores.store import SCRATCH
 
 if TYPE_CHECKING:

@@ -27,11 +27,9 @@ from transforms.objects import ObjectInfo
 from transforms.stores.facts import KeptFacts, StoreFacts
 from transforms.stores.probing import probe
 from transforms.stores.s3_errors import plain_errors, status_of
-from transforms.stores.s3_listing import answer_time, listed
-from transforms.stores.s3_reading import StoredObject
-from transforms.stores.s3_silence import Silence
+from transforms.stores.s3_reading import StoredObject, answer_time, listed
+from transforms.stores.s3_silence import ServiceClock, Silence
 from transforms.stores.s3_writing import NO_VERSION, ObjectWriter, Upload
-from transforms.stores.service_clock import ServiceClock
 from transforms.stores.store import (
     CHUNK_BYTES,
     SCRATCH,

@@ -11,7 +11,7 @@ from exporters.archive.archive import Archive, update
 from exporters.archive.chain_list import chains
 from exporters.archive.entries import Entry
 from exporters.archive.shards import Shard
-from exporters.exports.cover import cheapest_cover
+from exporters.exports.plan import cheapest_cover
 from exporters.publishing.adopting import NO_WAREHOUSE, Recovery, shard_from_zips
 from exporters.publishing.bundles import bundle_request, bundles_over, due_bundles
 from exporters.publishing.publication import publish_zips

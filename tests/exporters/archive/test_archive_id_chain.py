@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from exporters.archive.archive_id_chain import entries_chain, id_run_json, id_run_of, joined_chain
 from exporters.archive.entries import Entry, SegmentSource, columns_of, entry_json, entry_of
 from exporters.archive.index import ArchiveIndex, ShardSummary, index_bytes, parse_index
 from exporters.archive.page import chain_page
 from exporters.archive.shards import Shard
+from exporters.archive.sums import entries_chain, id_run_json, id_run_of, joined_chain
 from tests.archive_kit import CHAIN
 from tests.exporters.archive.test_index import entry
 from tests.page_kit import Page

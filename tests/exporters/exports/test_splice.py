@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporters.exports.cover import cheapest_cover
-from exporters.exports.plan import HeldColumns, plan_export
+from exporters.exports.plan import HeldColumns, cheapest_cover, plan_export
 from exporters.exports.splice import layout_export, layout_zip
 from exporters.zip_names import NameStyle
 from exporters.zips.parts import PartRef, read_parts

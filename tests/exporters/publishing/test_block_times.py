@@ -13,9 +13,8 @@ from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
 from exporters.archive.index import ShardSummary, index_bytes, parse_index
 from exporters.archive.shards import Shard
-from exporters.publishing.block_times import block_times
 from exporters.publishing.publication import publish_zips
-from exporters.publishing.request import PublishRequest
+from exporters.publishing.request import PublishRequest, block_times
 from exporters.zip_names import csv_name, zip_name
 from exporters.zips.part_zip import write_part_zip
 from exporters.zips.reader import read_members

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from exporters.archive.archive import Archive
-from exporters.archive.archive_signatures import SIGNATURES
 from exporters.archive.documents import refresh
+from exporters.archive.hash_lists import SIGNATURES
 from exporters.publishing.publication import publish_zips
 from exporters.signing_keys import Signer, check_signature, read_public_key
 from exporters.verifying.verify_documents import signature_findings

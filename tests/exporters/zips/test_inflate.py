@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporters.zips.container import Member
-from exporters.zips.inflate import read_csv
 from exporters.zips.parts import PartRef, read_parts
+from exporters.zips.reader import read_csv
 from exporters.zips.runs import STREAM_END, Run
 from exporters.zips.sources import LocalSource
 from tests.exporters.part_kit import (

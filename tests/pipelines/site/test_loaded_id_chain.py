@@ -8,12 +8,11 @@ from pathlib import Path
 
 import dagster as dg
 
-from exporters.archive.archive_id_chain import entries_chain
+from exporters.archive.sums import entries_chain
 from pipelines.checks import IDS, status_evaluations
 from pipelines.settings import Settings
-from pipelines.site.loaded_id_chain import IdReport, id_report
 from pipelines.site.publishing import publish_segments
-from pipelines.site.segment_status import site_status
+from pipelines.site.segment_status import IdReport, id_report, site_status
 from pipelines.site.site import Site
 from pipelines.site.site_check import verify_site
 from tests.pipelines.kit import blocks, load, make_segment

@@ -18,8 +18,8 @@ from tests.rclone_kit import rclone_server
 from tests.s3_kit import BucketServer, bucket_server
 from transforms.errors import ConfigError, ConflictError, IntegrityError
 from transforms.stores.facts import KeptFacts, StoreFacts
-from transforms.stores.folder_probing import check_file_system
 from transforms.stores.folder_store import FolderStore
+from transforms.stores.folder_tree import check_file_system
 from transforms.stores.s3 import S3Store
 from transforms.stores.store import LostRaceError, PutResult, S3Options, Store
 

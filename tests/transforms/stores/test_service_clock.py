@@ -27,7 +27,7 @@ def test_the_time_is_asked_for_where_nothing_was_answered_lately(
     assert len(requests) == before + 1
     assert abs(store.now() - time.time()) < 5
     assert len(requests) == before + 1
-    monkeypatch.setattr("transforms.stores.service_clock._KNOWN_SECONDS", 0)
+    monkeypatch.setattr("transforms.stores.s3_silence._KNOWN_SECONDS", 0)
     assert abs(store.now() - time.time()) < 5
     assert len(requests) == before + 2
 
