@@ -16,7 +16,6 @@ _SERVERS = "STRATA_TEST_SERVERS"
 _SLOWEST = 10
 _MOST_WORKERS = 4
 _LONG_FILES = (
-    "tests/pipelines/commands/test_copy.py",
     "tests/exporters/lake/test_exactness.py",
     "tests/model/test_model.py",
     "tests/exporters/loading/test_archive_load.py",

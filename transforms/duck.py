@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from threading import Event, Thread
 from typing import TYPE_CHECKING, TypeAlias
 
 from transforms import interrupts
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 # DuckDB takes a tenth of a second to import, so only who opens one imports it, or `duck_errors`.
 Connection: TypeAlias = "duckdb.DuckDBPyConnection"
 
-_REPORT_SECONDS = 0.5
 _MOST_IDLE = 2
 _SMALL_BYTES = 2**20
 # Below this, DuckDB's default block of 256 KiB would make a file of small tables mostly padding.
@@ -194,26 +192,6 @@ def set_up(con: Connection) -> None:
         con.execute("set enable_progress_bar = false")
     # With it, sorting a few million orders runs out of memory instead of spilling (DuckDB 2.0.0).
     con.execute("set disabled_optimizers = 'compressed_materialization'")
-
-
-@contextmanager
-def reporting(con: Connection, report: Callable[[float], object]) -> Iterator[None]:
-    """Call `report`, in another thread, with how much of the running statement is done: 0 to 1."""
-    con.execute("set enable_progress_bar_print = false")
-    con.execute("set enable_progress_bar = true")
-    ended = Event()
-
-    def follow() -> None:
-        while not ended.wait(_REPORT_SECONDS):
-            report(min(max(con.query_progress(), 0.0) / 100, 1.0))
-
-    thread = Thread(target=follow, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 @contextmanager

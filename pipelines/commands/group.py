@@ -40,7 +40,6 @@ _LINES = {
     "fetch": _Line("Fetch published ZIPs from an archive, proven and joined.", ""),
     "sql": _Line("Query the warehouse, read-only."),
     "shell": _Line("DuckDB's program on the warehouse, read-only."),
-    "copy": _Line("Write a part of the warehouse as one DuckDB file."),
     "status": _Line("Show segments, gaps, quarantine, loaded, published."),
     "verify": _Line("Prove hashes, CRCs, rows and index by reading everything."),
     "repair": _Line("Make the warehouse's log and its files agree again."),

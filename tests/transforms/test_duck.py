@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import get_context
@@ -17,7 +16,6 @@ from transforms.duck import (
     file_connection,
     new_database,
     read_only_connection,
-    reporting,
     working_connection,
 )
 from transforms.duck_errors import Error
@@ -28,21 +26,6 @@ _SORT = """
     select count(*)
     from (select md5(range::varchar) as text from range(3000000) order by text limit 3000000)
 """
-
-
-def test_a_running_statement_reports_how_much_of_it_is_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("transforms.duck._REPORT_SECONDS", 0.01)  # statements may be that short
-    shares: list[float] = []
-    with working_connection(tmp_path) as con:
-        con.execute("create table numbers as from range(10000000) as numbers(n)")
-        ends = time.monotonic() + _SECONDS
-        while not any(0 < share < 1 for share in shares) and time.monotonic() < ends:
-            with reporting(con, shares.append):
-                con.execute("create or replace table texts as select md5(n::varchar) from numbers")
-    assert any(0 < share < 1 for share in shares)
-    assert all(0 <= share <= 1 for share in shares)
 
 
 def test_a_connection_to_read_files_leaves_nothing_and_survives_a_failed_one(

@@ -172,11 +172,6 @@ class _Lists:
             yield f"create or replace macro {name} as {quote_files(files)}"
 
 
-def exact_view(name: str, shape: Shape, source: str) -> str:
-    """What makes the view `exact.<table>` over SQL for its rows."""
-    return _view(f"exact.{quote_name(name)}", exact_columns(name, shape), source)
-
-
 def _view(view: str, columns: Sequence[ViewColumn], source: str) -> str:
     listed = select_list([(column.sql, column.name) for column in columns])
     return f"create view {view} as select {listed} from {source}"  # noqa: S608 - quoted
