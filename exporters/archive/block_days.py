@@ -1,4 +1,4 @@
-"""Which blocks the UTC days of an archive have, to the segment.
+"""Which blocks the UTC days of an archive have, to the segment, and their rows as a chart.
 
 The archive says when the first and last block of a segment were made, and nothing of those
 between. So a segment over midnight belongs to both days, and the blocks of a day are a range that
@@ -8,9 +8,9 @@ can be fetched as it is.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 
 from exporters.archive.entries import Entry
 from transforms.block_range import BlockRange
@@ -72,3 +72,42 @@ def _days(entry: Entry, rows: Iterable[tuple[str, int]]) -> Iterator[BlockDay]:
         first, last = (date.fromisoformat(time[:10]) for time in entry.times)
         yield BlockDay(first, entry.blocks, tuple(rows))
         yield BlockDay(last, entry.blocks)
+
+
+_MOST_BARS = 240
+_HEIGHT = 100
+_LEAST = 3  # a day of few rows must be seen beside one of many
+
+
+@dataclass(frozen=True, slots=True)
+class DayRows:
+    """Bars of equal width over all days, as an SVG path of `width` by 100; `most` is in one day."""
+
+    most: int
+    width: int
+    path: str
+
+
+def day_rows(days: Sequence[BlockDay]) -> Mapping[str, DayRows]:
+    """The chart of each table that has rows, to its own scale; a bar may sum several days."""
+    counts: dict[str, dict[date, int]] = {}
+    for item in days:
+        for table, rows in item.rows:
+            counts.setdefault(table, {})[item.day] = rows
+    if not days:
+        return {}
+    return {table: _chart(rows, days[0].day, days[-1].day) for table, rows in counts.items()}
+
+
+def _chart(rows: Mapping[date, int], first: date, last: date) -> DayRows:
+    step = (last - first).days // _MOST_BARS + 1
+    bars = [0] * ((last - first).days // step + 1)
+    for day, count in rows.items():
+        bars[(day - first) // timedelta(days=step)] += count
+    highest = max(bars)
+    path = (
+        f"M{place} {_HEIGHT}v-{max(_LEAST, count * _HEIGHT // highest)}h1V{_HEIGHT}"
+        for place, count in enumerate(bars)
+        if count
+    )
+    return DayRows(max(rows.values()), len(bars), "".join(path))

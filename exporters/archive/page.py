@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 
+from exporters.archive.block_days import DayRows, day_rows
 from exporters.archive.conditions import day_conditions
-from exporters.archive.day_calendar import DayRows, day_calendar, day_rows
 from exporters.archive.figures import Mark, coverage_bar
 from exporters.archive.index import ArchiveIndex, ShardTotals
 from exporters.archive.public_sql import shown_address
@@ -92,7 +92,7 @@ def chain_values(
         "replaced": replaced,
         "axis": BlockRange(runs[0].first, runs[-1].last) if runs else None,
         "days": (days[0].day, days[-1].day) if days else None,
-        "calendar": day_calendar(day_conditions(index, replaced or ())),
+        "remarks": [day for day in reversed(day_conditions(index, replaced or ())) if day.reason],
         "address": shown_address(address, index.chain_id),
         "ids": index.ids,
         "times": index.times,

@@ -189,15 +189,12 @@ def test_damaged_revisions_leave_the_days_as_they_are(archive: Archive, tmp_path
     assert archive.read("conditions.json") == before
 
 
-def test_the_page_has_a_cell_for_each_day_and_says_the_rest_in_words(archive: Archive) -> None:
-    data = archive.read("index.html") or b""
-    text = Page(data).text
+def test_the_page_names_each_day_of_which_there_is_something_to_say(archive: Archive) -> None:
+    page = Page(archive.read("index.html") or b"")
     for day, condition, first, last, _, reason in rows(archive):
         blocks = f", blocks {first:,} to {last:,}" if first else ""
-        assert f"<title>{day}: {condition}{blocks}</title>" in data.decode()
-        assert reason is None or str(reason) in text
-    assert data.count(b"<title>2023-") == 5
-    assert "conditions.json" in Page(data).links
+        assert (f"{day} {condition}{blocks}; {reason}" in page.text) == bool(reason)
+    assert "conditions.json" in page.links
 
 
 def test_duckdb_reads_the_days_as_rows(archive: Archive, tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from exporters.archive.archive import Archive
-from exporters.archive.block_days import BlockDay
-from exporters.archive.day_calendar import day_rows
+from exporters.archive.block_days import BlockDay, day_rows
 from exporters.publishing.bundles import bundle_request, due_bundles
 from exporters.publishing.publication import publish_zips
 from tests.archive_kit import CHAIN, part_request, segment_requests
