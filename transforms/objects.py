@@ -42,11 +42,9 @@ class ObjectReader(Protocol):
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """Yield the objects whose key starts with `prefix`, each once, in the store's own order."""
-        ...
 
     def head(self, key: str) -> ObjectInfo | None:
         """Describe one object, or None where it is absent."""
-        ...
 
     def read(
         self, key: str, start: int = 0, length: int | None = None, *, version: str | None = None
@@ -57,11 +55,9 @@ class ObjectReader(Protocol):
         all of an object match what it says of itself, or that is an `IntegrityError`: a
         `DamagedObjectError` with the bytes where they lie there so.
         """
-        ...
 
     def fetch(self, key: str, path: Path) -> None:
         """Copy the whole object to a local file. Raises `FileNotFoundError`, `IntegrityError`."""
-        ...
 
     def digest(self, info: ObjectInfo, advance: Callable[[int], None]) -> str:
         """Read the object to its end and return the SHA-256 of what arrived, in hex.
@@ -69,8 +65,6 @@ class ObjectReader(Protocol):
         What the object says of itself is not held against it. `advance` is called with the bytes
         that were just read. Raises `FileNotFoundError`, `BusyError` where it has another version.
         """
-        ...
 
     def describe(self, key: str = "") -> str:
         """Name the object, or the store itself, for a person: a path or an `s3://` address."""
-        ...

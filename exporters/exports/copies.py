@@ -34,31 +34,15 @@ class Copy(ABC):
     Where it turns out to be damaged, or went meanwhile, the same bytes are taken from elsewhere.
     """
 
-    __slots__ = ("_find_equal", "_source")
+    __slots__ = ("_find_equal", "_source", "blocks", "name", "size", "version")
 
-    def __init__(self, find_equal: FindEqual) -> None:
+    def __init__(
+        self, name: str, size: int, version: str, blocks: BlockRange, find_equal: FindEqual
+    ) -> None:
+        """Its address, length in bytes, recorded SHA-256, and the blocks of its parts."""
+        self.name, self.size, self.version, self.blocks = name, size, version, blocks
         self._find_equal = find_equal
         self._source: ByteSource | None = None
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """Its address."""
-
-    @property
-    @abstractmethod
-    def size(self) -> int:
-        """Its length in bytes."""
-
-    @property
-    @abstractmethod
-    def version(self) -> str:
-        """The SHA-256 that is recorded of it."""
-
-    @property
-    @abstractmethod
-    def blocks(self) -> BlockRange:
-        """The blocks of its parts."""
 
     @abstractmethod
     def prove(self) -> None:

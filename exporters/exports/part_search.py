@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,6 @@ from exporters.archive.archive import Archive
 from exporters.archive.csv_columns import CsvColumns
 from exporters.exports.copies import Copy, DamagedCopyError
 from exporters.exports.damages import Damages
-from exporters.exports.outage import SECONDS, Outage
 from exporters.exports.plan import ExportPlan, HeldColumns, Span, cheapest_cover, plan_export
 from exporters.exports.published_zips import PublishedCopy, PublishedCsvs, ZipProver
 from exporters.exports.splice import layout_spans
@@ -36,6 +36,26 @@ from transforms.verifying.proofs import Proofs
 from transforms.warehouse.manifests.receipt_columns import ReceiptColumns
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.questions.holdings import Holdings
+
+SECONDS = 30.0
+"""How long after a failure the store is not asked: requests to one that is away take seconds."""
+
+
+class Outage:
+    """Whether a store failed a moment ago; safe among threads."""
+
+    def __init__(self) -> None:
+        self._until = 0.0
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it is too early to ask the store again."""
+        return time.monotonic() < self._until
+
+    def begin(self) -> None:
+        """Note that the store has just failed."""
+        self._until = time.monotonic() + SECONDS
+
 
 _log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from exporters.archive.archive import Archive
 from exporters.archive.csv_columns import CsvColumns, ZipRow
@@ -14,8 +14,7 @@ from exporters.zips.container import Member, directory
 from exporters.zips.parts import PartColumns, PartRef
 from exporters.zips.sources import (
     ByteSource,
-    CheckedSource,
-    LocalSource,
+    ObjectSource,
     block_crcs,
     read_exactly,
 )
@@ -32,29 +31,10 @@ class PublishedCopy(Copy):
     __slots__ = ("_prover", "zip")
 
     def __init__(self, prover: ZipProver, what: Entry | ZipRow, find_equal: FindEqual) -> None:
-        super().__init__(find_equal)
+        place = prover.archive.place(what.path)
+        super().__init__(place, what.bytes, what.sha256, what.blocks, find_equal)
         self._prover = prover
         self.zip = what
-
-    @property
-    def name(self) -> str:
-        """Its address."""
-        return self._prover.archive.place(self.zip.path)
-
-    @property
-    def size(self) -> int:
-        """Its length in bytes."""
-        return self.zip.bytes
-
-    @property
-    def version(self) -> str:
-        """The SHA-256 that the index has."""
-        return self.zip.sha256
-
-    @property
-    def blocks(self) -> BlockRange:
-        """Its blocks."""
-        return self.zip.blocks
 
     def prove(self) -> None:
         """See `Copy.prove`."""
@@ -113,11 +93,11 @@ class ZipProver:
             digest = _checked_crcs(source, copy)
             proof = Proof(state.place, state.state, state.recorded, digest)
             fresh.append(proof)
-        if isinstance(source, LocalSource):
+        if not isinstance(source, ObjectSource):
             return source
         digits = proof.digest
         crcs = (digits[at : at + _CRC_DIGITS] for at in range(0, len(digits), _CRC_DIGITS))
-        return CheckedSource(source, tuple(int(crc, 16) for crc in crcs))
+        return replace(source, crcs=tuple(int(crc, 16) for crc in crcs))
 
 
 def published_copy(archive: Archive, entry: Entry, proofs: Proofs, find_equal: FindEqual) -> Copy:

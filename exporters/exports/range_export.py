@@ -13,8 +13,7 @@ from pathlib import Path
 
 from exporters.archive.archive import Archive
 from exporters.exports.damages import Damages, Warn
-from exporters.exports.outage import Outage
-from exporters.exports.part_search import PartPlaces, PartSearch, held_columns
+from exporters.exports.part_search import Outage, PartPlaces, PartSearch, held_columns
 from exporters.exports.plan import (
     ExportPlan,
     HeldColumns,

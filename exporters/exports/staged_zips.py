@@ -33,18 +33,11 @@ _REMEDY = "delete it: it is rendered from the warehouse again"
 class StagedCopy(Copy):
     """A local ZIP that was proven when it was found."""
 
-    __slots__ = ("blocks", "name", "size", "version")
-
-    name: str
-    size: int
-    version: str
-    blocks: BlockRange
+    __slots__ = ()
 
     def __init__(self, proven: LocalSource, blocks: BlockRange, find_equal: FindEqual) -> None:
-        super().__init__(find_equal)
+        super().__init__(proven.name, proven.size, proven.version, blocks, find_equal)
         self.take(proven)
-        self.name, self.size, self.version = proven.name, proven.size, proven.version
-        self.blocks = blocks
 
     def prove(self) -> None:
         """Nothing is left to prove."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from exporters.archive.archive import Archive
@@ -84,21 +84,23 @@ class _RangeFetcher:
     jobs: int
     progress: Progress
     warn: Callable[[str], object]
+    fetched: dict[str, int] = field(default_factory=dict)
+    damages: dict[str, DamagedCopyError] = field(default_factory=dict)
 
     def run(self) -> RangeFetch:
         """See `fetch_range`."""
         begun = time.monotonic()
-        fetched: dict[str, int] = {}
-        damages: dict[str, DamagedCopyError] = {}
         while True:
-            chosen = choose(self.plan, self._is_there, damages)
+            chosen = choose(self.plan, self._is_there, self.damages)
             if chosen is None:
-                raise next(iter(damages.values()))
+                raise next(iter(self.damages.values()))
             entries = {choice.entry.path: choice.entry for span in chosen for choice in span}
             was_there = self._finished(chosen)
-            if was_there is not None or self._bring(list(entries.values()), fetched, damages):
+            if was_there is not None or self._bring(list(entries.values())):
                 break
-        zips = tuple(FetchedZip(entry, fetched.get(path, 0)) for path, entry in entries.items())
+        zips = tuple(
+            FetchedZip(entry, self.fetched.get(path, 0)) for path, entry in entries.items()
+        )
         layout = self._layout(chosen)
         path = self.folder.path / layout.name
         sha256 = was_there or self._write(layout, path)
@@ -129,55 +131,42 @@ class _RangeFetcher:
         proof = self.folder.proofs.find(str(path), file_version(path.stat()), layout.etag)
         return proof.digest if proof else None
 
-    def _bring(
-        self,
-        entries: Sequence[Entry],
-        fetched: dict[str, int],
-        damages: dict[str, DamagedCopyError],
-    ) -> bool:
+    def _bring(self, entries: Sequence[Entry]) -> bool:
         """Have all of these ZIPs there, proven; whether none of them is damaged in the archive."""
-        lacking = [entry for entry in entries if not self._is_proven(entry, damages)]
+        lacking = [entry for entry in entries if not self._is_proven(entry)]
         if self._holder is self.source or not lacking:
-            return not damages.keys() & {entry.path for entry in entries}
+            return not self.damages.keys() & {entry.path for entry in entries}
         downloads = Downloads(self.source, self.folder.scratch, lambda _bytes: None)
         total = sum(entry.bytes - downloads.held(entry) for entry in lacking)
         with self.progress("fetching", total) as advance:
             downloads.advance = advance
             sound = downloads.on_each(
-                lambda entry: self._download(downloads, entry, fetched, damages), lacking, self.jobs
+                lambda entry: self._download(downloads, entry), lacking, self.jobs
             )
         return all(sound)
 
-    def _is_proven(self, entry: Entry, damages: dict[str, DamagedCopyError]) -> bool:
+    def _is_proven(self, entry: Entry) -> bool:
         try:
             self._copy(entry).prove()
         except DamagedCopyError as damage:
             if self._holder.store is self.source.store:
-                self._note(entry, damage, damages)
+                self._note(entry, damage)
             return False
         return True
 
-    def _download(
-        self,
-        downloads: Downloads,
-        entry: Entry,
-        fetched: dict[str, int],
-        damages: dict[str, DamagedCopyError],
-    ) -> bool:
+    def _download(self, downloads: Downloads, entry: Entry) -> bool:
         before = downloads.held(entry)
         try:
             self.folder.take(downloads, self.source.chain_id, entry)
         except DamagedCopyError as damage:
-            self._note(entry, damage, damages)
+            self._note(entry, damage)
             return False
         put_hash_file(self._holder, entry)
-        fetched[entry.path] = entry.bytes - before
+        self.fetched[entry.path] = entry.bytes - before
         return True
 
-    def _note(
-        self, entry: Entry, damage: DamagedCopyError, damages: dict[str, DamagedCopyError]
-    ) -> None:
-        damages[entry.path] = damage
+    def _note(self, entry: Entry, damage: DamagedCopyError) -> None:
+        self.damages[entry.path] = damage
         self.warn(f"{damage}. The rows are taken from another ZIP, if there is one")
 
     def _layout(self, chosen: Sequence[Sequence[MemberChoice]]) -> Layout:

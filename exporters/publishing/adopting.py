@@ -41,12 +41,7 @@ class Recovery:
     scratch: Path | None = None
 
 
-def unknown_origin(_blocks: BlockRange) -> Sequence[SegmentSource]:
-    """The origin where no warehouse is at hand."""
-    return ()
-
-
-NO_WAREHOUSE = Recovery(unknown_origin)
+NO_WAREHOUSE = Recovery(lambda _blocks: ())
 """How a shard is made again from its ZIPs alone."""
 
 

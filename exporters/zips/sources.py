@@ -24,28 +24,23 @@ class ByteSource(Protocol):
     @property
     def name(self) -> str:
         """What to call it in a message: a path, or an `s3://` address."""
-        ...
 
     @property
     def size(self) -> int:
         """Its length in bytes."""
-        ...
 
     @property
     def version(self) -> str:
         """Opaque text that changes when the bytes do: a hash, an ETag, a file's time and size."""
-        ...
 
     def read(self, offset: int, length: int) -> bytes:
         """Return up to `length` bytes from `offset`; fewer only where the bytes end."""
-        ...
 
     def descriptor(self) -> int | None:
         """A descriptor of the local file, which the caller closes; None where there is no file.
 
         The kernel can copy from it by itself.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +91,16 @@ class LocalSource:
 
 @dataclass(frozen=True, slots=True)
 class ObjectSource:
-    """An object in a store; with `state`, its version there, no other bytes are read."""
+    """An object in a store; with `state`, its version there, no other bytes are read.
+
+    With `crcs`, bytes are held, each time they come, against the CRC-32 of their block: a network
+    may change what a store sends, and nothing else tells.
+    """
 
     reader: ObjectReader
     info: ObjectInfo
     state: str | None = None
+    crcs: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -118,48 +118,18 @@ class ObjectSource:
         return self.info.version
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return up to `length` bytes from `offset`."""
-        return self.reader.read(self.info.key, offset, length, version=self.state)
+        """Return up to `length` bytes from `offset`.
 
-    def descriptor(self) -> None:
-        """None: an object is no local file."""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedSource:
-    """An object whose bytes are held, each time they come, against the CRC-32 of their block.
-
-    A network may change what a store sends, and nothing else tells: the object is as it was.
-    """
-
-    source: ByteSource
-    crcs: tuple[int, ...]
-
-    @property
-    def name(self) -> str:
-        """The object's address."""
-        return self.source.name
-
-    @property
-    def size(self) -> int:
-        """Its length in bytes."""
-        return self.source.size
-
-    @property
-    def version(self) -> str:
-        """What its bytes are known by."""
-        return self.source.version
-
-    def read(self, offset: int, length: int) -> bytes:
-        """Return up to `length` bytes from `offset`, by way of the whole blocks that hold them.
-
-        Raises `IntegrityError` where they arrive changed each time.
+        Raises `IntegrityError` where blocks with a CRC-32 arrive changed each time.
         """
+        key, size = self.info.key, self.info.size
+        if not self.crcs:
+            return self.reader.read(key, offset, length, version=self.state)
         first = offset // BLOCK_BYTES
-        begin, end = first * BLOCK_BYTES, min(offset + length, self.size)
-        stop = min(-(-end // BLOCK_BYTES) * BLOCK_BYTES, self.size)
+        begin, end = first * BLOCK_BYTES, min(offset + length, size)
+        stop = min(-(-end // BLOCK_BYTES) * BLOCK_BYTES, size)
         for _ in range(_TRIES):
-            data = self.source.read(begin, max(stop - begin, 0))
+            data = self.reader.read(key, begin, max(stop - begin, 0), version=self.state)
             if block_crcs(data) == self.crcs[first : first + -(-len(data) // BLOCK_BYTES)]:
                 return data[offset - begin : end - begin]
         raise IntegrityError(

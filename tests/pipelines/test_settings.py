@@ -61,7 +61,6 @@ def test_variables_are_read_and_options_beat_them() -> None:
         ("PUBLIC_URL", "https://example.org/a b"),
         ("NODE", "127.0.0.1:3008"),
         ("NODE", "file:///etc/passwd"),
-        ("NODES", "http://one,two"),
         ("RETENTION_BLOCKS", "-1"),
     ],
 )

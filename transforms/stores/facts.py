@@ -27,10 +27,6 @@ class StoreFacts:
     """`If-Match` wants the ETag of a PUT without its quotation marks."""
     verifies: bool
     """A body that does not hash to the SHA-256 announced with it is refused."""
-    reads_ranges: bool
-    """A GET with `Range` answers these bytes."""
-    lists_pages: bool
-    """A listing of several pages is complete."""
 
     def creating(self) -> dict[str, str]:
         """The condition of a PUT that creates; nothing where it would not be honoured."""
@@ -44,26 +40,16 @@ class StoreFacts:
 
     def is_usable(self, *, single_writer: bool) -> bool:
         """Whether such a store may be written to; a single writer needs no conditions."""
-        conditional = self.creates_once and self.replaces_matching
-        return self.reads_ranges and self.lists_pages and (single_writer or conditional)
+        return single_writer or (self.creates_once and self.replaces_matching)
 
     def refusal(self, place: str) -> ConfigError:
         """Why nothing may be written to a store that is not usable, and what to do."""
-        advice = "use a service that does, or a folder"
-        if not self.reads_ranges:
-            request = "a GET with Range"
-        elif not self.lists_pages:
-            request = "a listing of several pages"
-        else:
-            request = "a PUT with If-Match" if self.creates_once else "a PUT with If-None-Match: *"
-            advice = (
-                "of two writers at once one would lose its work, and nobody would know. Use a "
-                "service that honours it, or a folder; or, if never more than one process writes "
-                "there, say so with STRATA_SINGLE_WRITER=1"
-            )
+        request = "a PUT with If-Match" if self.creates_once else "a PUT with If-None-Match: *"
         return ConfigError(
             f"{place} was tried, and its service does not honour {request}. Nothing was written: "
-            f"{advice}"
+            "of two writers at once one would lose its work, and nobody would know. Use a service "
+            "that honours it, or a folder; or, if never more than one process writes there, say so "
+            "with STRATA_SINGLE_WRITER=1"
         )
 
 

@@ -84,22 +84,18 @@ class Store(ObjectReader, Protocol):
 
     def get(self, key: str) -> Versioned:
         """A whole small object with its version. Raises what `read` does."""
-        ...
 
     def path(self, key: str) -> Path | None:
         """The local file of an object, where the store has one."""
-        ...
 
     def now(self) -> float:
         """The time by the clock that says when objects were written, in Unix seconds.
 
         The age of an object is judged by it: this machine's clock may be another one, and wrong.
         """
-        ...
 
     def delete(self, key: str) -> None:
         """Remove an object; an absent one is no error."""
-        ...
 
     def put_if_absent(
         self,
@@ -120,7 +116,6 @@ class Store(ObjectReader, Protocol):
         Raises `ConflictError` where other bytes stand, `IntegrityError` where `source` does not
         hash to `sha256`.
         """
-        ...
 
     def put_if_match(
         self,
@@ -137,7 +132,6 @@ class Store(ObjectReader, Protocol):
         that may be this very write, if its answer got lost on the way. Raises `IntegrityError`
         where `data` does not hash to `sha256`, if that is known.
         """
-        ...
 
 
 def checked_key(key: str) -> str:

@@ -51,7 +51,7 @@ class Proof:
     `place` is its address, `state` the version that the file system or the store gave it (empty:
     none), `recorded` the hash that it was held against (of a ZIP, or of the CSV in it), `digest`
     what its own bytes hash to, where somebody wants to know it: a SHA-256, or of each block of an
-    object the CRC-32 (`exporters.zips.sources.CheckedSource`). `time` is when it was kept, in Unix
+    object the CRC-32 (`exporters.zips.sources.ObjectSource`). `time` is when it was kept, in Unix
     seconds; 0 where nobody asked.
     """
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import cast
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from exporters.zips.sources import BLOCK_BYTES, CheckedSource, block_crcs
-from tests.exporters.part_kit import MemorySource
+from exporters.zips.sources import BLOCK_BYTES, ObjectSource, block_crcs
 from transforms.errors import IntegrityError
+from transforms.objects import ObjectInfo, ObjectReader
 
 _DATA = bytes(range(256)) * (BLOCK_BYTES // 256 * 3) + b"the last block is short"
 _SIZE = len(_DATA)
@@ -18,23 +19,29 @@ _SIZE = len(_DATA)
 
 @dataclass
 class _Network:
-    """Gives the data, with a bit flipped in the first answers."""
+    """Reads the data, with a bit flipped in the first answers."""
 
     flips: int
-    name: str = "s3://bucket/a.zip"
-    size: int = _SIZE
-    version: str = "proven"
+    data: bytes = _DATA
     answers: list[int] = field(default_factory=list)
 
-    def read(self, offset: int, length: int) -> bytes:
-        data = bytearray(_DATA[offset : offset + length])
+    def describe(self, key: str = "") -> str:
+        return f"s3://bucket/{key}"
+
+    def read(
+        self, _key: str, start: int = 0, length: int | None = None, *, version: str | None = None
+    ) -> bytes:
+        assert version == "proven"
+        data = bytearray(self.data[start:][:length])
         if data and len(self.answers) < self.flips:
             data[len(data) // 2] ^= 4
         self.answers.append(len(data))
         return bytes(data)
 
-    def descriptor(self) -> None:
-        """None: it is no file."""
+
+def _source(network: _Network) -> ObjectSource:
+    info = ObjectInfo("a.zip", len(network.data), "sha256")
+    return ObjectSource(cast(ObjectReader, network), info, "proven", block_crcs(_DATA))
 
 
 @given(offset=st.integers(0, _SIZE), length=st.integers(0, _SIZE), flips=st.integers(0, 2))
@@ -43,21 +50,21 @@ class _Network:
 @example(offset=_SIZE - 1, length=5, flips=1)
 def test_what_is_read_is_what_was_proven(offset: int, length: int, flips: int) -> None:
     network = _Network(flips)
-    source = CheckedSource(network, block_crcs(_DATA))
+    source = _source(network)
 
     assert source.read(offset, length) == _DATA[offset : offset + length]
     assert max(network.answers) <= length + 2 * BLOCK_BYTES
 
 
 def test_bytes_that_arrive_changed_each_time_are_an_error() -> None:
-    source = CheckedSource(_Network(3), block_crcs(_DATA))
+    source = _source(_Network(3))
 
     with pytest.raises(IntegrityError, match=r"a\.zip arrives with other bytes from 0 to 262144"):
         source.read(100, 10)
 
 
 def test_a_block_that_comes_short_is_an_error() -> None:
-    source = CheckedSource(MemorySource("a.zip", _DATA[:-1]), block_crcs(_DATA))
+    source = _source(_Network(0, _DATA[:-1]))
 
     with pytest.raises(IntegrityError, match="other bytes"):
         source.read(3 * BLOCK_BYTES, 5)

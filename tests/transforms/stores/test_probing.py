@@ -28,8 +28,6 @@ ALL = StoreFacts(
     replaces_matching=True,
     unquoted=False,
     verifies=True,
-    reads_ranges=True,
-    lists_pages=True,
 )
 
 
