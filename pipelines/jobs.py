@@ -84,7 +84,7 @@ def write_export(
     context: dg.OpExecutionContext, config: ExportRange, site: dg.ResourceParam[Site]
 ) -> None:
     """Splice the ZIP of a range from the archive's parts (spec 2.8 and 4.1)."""
-    from exporters.exports.hashed_file import write_hashed
+    from exporters.exports.splice import write_hashed
 
     warnings: list[str] = []
 
@@ -244,7 +244,7 @@ def sweep_lake(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]) -> 
     if not site.settings.lake or site.warehouse.catalog() is None:
         context.log.info("There is no lake.")
         return
-    from pipelines.site.lake_contents import sweep
+    from pipelines.site.publication_state import sweep
 
     with retried_if_transient(context.retry_number):
         report = sweep(site)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from exporters.archive.chain_list import chains
+from exporters.archive.archive import chains
+from exporters.fetching.fetch_folder import choose_chain, opened_archive
 from exporters.fetching.mirror import Mirrored
-from exporters.fetching.places import choose_chain, opened_archive
 from exporters.fetching.range_fetch import fetch_range
 from exporters.fetching.range_plan import choose_blocks
 from exporters.mirroring.whole_mirror import mirror_all

@@ -15,7 +15,7 @@ from api.http.parameters import camel
 from api.operations import CALLS, EXPORT, STREAM
 from api.queries.operation import Group, Kind, Operation, Parameter
 from api.queries.pagination import MAX_LIMIT
-from transforms.tables.named_ids import HEX_OF
+from transforms.tables.column_facts import HEX_OF
 from transforms.tables.registry import HISTORY_TABLES
 
 Schema = dict[str, Any]

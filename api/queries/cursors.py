@@ -23,7 +23,7 @@ from typing import Any
 
 import orjson
 
-from transforms.tables.named_ids import HEX_OF, NAMES
+from transforms.tables.column_facts import HEX_OF, NAMES
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UTC_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - formatting it takes half the time

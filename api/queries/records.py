@@ -17,8 +17,7 @@ import orjson
 
 from api.queries.cursors import bytes_of, show_id
 from api.queries.pagination import Record, Row
-from transforms.tables.enum_names import enum_names
-from transforms.tables.named_ids import NAMES
+from transforms.tables.column_facts import NAMES, enum_names
 
 _ELEMENT = re.compile(r'"\\\\x([0-9a-f]*)"')
 _PUB_KEY, _ETH_ADDRESS = "00", "01"

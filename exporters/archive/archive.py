@@ -29,8 +29,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from exporters.archive.csv_columns import CsvColumns, ZipRow
 from exporters.archive.document_store import DocumentStore
-from exporters.archive.entries import Entry
+from exporters.archive.entries import Entry, Json
 from exporters.archive.index import ArchiveIndex, parse_index
+from exporters.archive.json_text import parsed
 from exporters.archive.shards import SHARD_BLOCKS, Shard, shard_blocks, shard_path, table_columns
 from transforms.block_range import BlockRange
 from transforms.bounded_cache import BoundedCache
@@ -213,3 +214,23 @@ def won_race(work: Callable[[], _Result], place: str) -> _Result:
         except LostRaceError:
             time.sleep(random.uniform(0, min(0.01 * attempt, _LONGEST_PAUSE_SECONDS)))
     raise BusyError(f"others keep changing {place}: try again later")
+
+
+CHAINS = "chains.json"
+
+
+def chains(store: Store) -> tuple[str, ...]:
+    """The ids of the chains that have an archive in the store, sorted.
+
+    Raises `IntegrityError` where the list of them is damaged.
+    """
+    return parse_chains(read_small(store, CHAINS), store)
+
+
+def parse_chains(data: bytes | None, store: Store) -> tuple[str, ...]:
+    """The list from its bytes (None: there is none)."""
+
+    def read(document: Json) -> tuple[str, ...]:
+        return tuple(item["chain_id"] for item in document["chains"])
+
+    return parsed(data, store.describe(CHAINS), read) if data else ()

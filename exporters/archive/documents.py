@@ -15,8 +15,7 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING
 
-from exporters.archive.archive import Archive, won_race
-from exporters.archive.chain_list import CHAINS, chains, parse_chains
+from exporters.archive.archive import CHAINS, Archive, chains, parse_chains, won_race
 from exporters.archive.conditions import conditions_json, day_conditions
 from exporters.archive.document_store import DocumentStore
 from exporters.archive.entries import range_json

@@ -6,8 +6,7 @@ import hashlib
 import logging
 from collections.abc import Iterable, Iterator
 
-from exporters.archive.archive import Archive
-from exporters.archive.chain_list import CHAINS
+from exporters.archive.archive import CHAINS, Archive
 from exporters.archive.document_store import DocumentStore
 from exporters.archive.hash_lists import ENDING, SIGNATURES, SUMS, parse_sums
 from exporters.archive.index import ArchiveIndex, ShardSummary

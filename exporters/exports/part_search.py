@@ -17,8 +17,7 @@ from itertools import groupby, repeat
 
 from exporters.archive.archive import Archive
 from exporters.archive.csv_columns import CsvColumns
-from exporters.exports.copies import Copy, DamagedCopyError
-from exporters.exports.damages import Damages
+from exporters.exports.copies import Copy, DamagedCopyError, Damages
 from exporters.exports.plan import ExportPlan, HeldColumns, Span, cheapest_cover, plan_export
 from exporters.exports.published_zips import PublishedCopy, PublishedCsvs, ZipProver
 from exporters.exports.splice import layout_spans

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from exporters.archive.archive import Archive
-from exporters.exports.damages import Damages, Warn
+from exporters.exports.copies import Damages, Warn
 from exporters.exports.part_search import Outage, PartPlaces, PartSearch, held_columns
 from exporters.exports.plan import (
     ExportPlan,

@@ -6,8 +6,9 @@ add up. A spliced ZIP carries the same private fields, so it serves as a bigger 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from exporters.exports.plan import ExportPlan
 from exporters.zip_names import NameStyle, csv_name, zip_name
@@ -17,6 +18,8 @@ from exporters.zips.parts import PartColumns, PartRef
 from exporters.zips.runs import STREAM_END
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
+from transforms.files import new_file
+from transforms.stores.store import content_sha256
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +93,20 @@ def _check_headers(span: CsvParts) -> None:
         f"{span.name} cannot be spliced: {parts.sources[other].name} has other columns than "
         f"{parts.sources[0].name}"
     )
+
+
+def write_hashed(
+    layout: Layout, path: Path, progress: Callable[[int], object] = lambda _bytes: None
+) -> str:
+    """Write the ZIP to `path` and its hash to `<path>.sha256`; returns the hash, in hex.
+
+    The file is read again for it, as the kernel copied most of it: what is hashed is what lies
+    there. Raises what `Layout.write` raises.
+    """
+    beside = path.with_name(f"{path.name}.sha256")
+    beside.unlink(missing_ok=True)  # until the ZIP is there it is that of an earlier one
+    layout.write(path, progress=progress)
+    sha256 = content_sha256(path)
+    with new_file(beside) as file:
+        file.write(f"{sha256}  {path.name}\n".encode())
+    return sha256

@@ -1,23 +1,92 @@
-"""The folder that ZIPs are fetched into: as an archive lies, with a hidden folder for the rest."""
+"""Where an archive is found, and the folder that ZIPs are fetched into.
+
+The folder is as an archive lies, with a hidden one for the rest.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from exporters.archive.archive import Archive
+from exporters.archive.archive import CHAINS, Archive, chains
 from exporters.archive.entries import Entry
 from exporters.exports.copies import no_other_copy
 from exporters.exports.published_zips import published_copy
 from exporters.fetching.zip_downloads import Downloads
-from transforms.errors import BusyError, ConfigError
+from transforms.errors import BusyError, ConfigError, IntegrityError
 from transforms.scratch import exclusive
 from transforms.stores.folder_store import FolderStore
-from transforms.stores.store import SCRATCH
+from transforms.stores.store import SCRATCH, S3Options, Store
+from transforms.stores.store_address import open_reader
 from transforms.verifying.proofs import Proofs
+
+# `strata serve` has the archive below this path.
+_SERVED = "archive"
+
+
+@contextmanager
+def opened_archive(address: str, options: S3Options | None = None) -> Iterator[Store]:
+    """The archive at an address: a folder, `s3://bucket/prefix` or `https://`, to read from.
+
+    The address of a running `strata serve` is enough. Raises `ConfigError` where none is there.
+    """
+    with ExitStack() as stack:
+
+        def opened(url: str) -> Store:
+            store = open_reader(url, options)
+            stack.callback(getattr(store, "close", _nothing))
+            return store
+
+        yield _found(address, opened)
+
+
+def _nothing() -> None:
+    """A folder needs no closing."""
+
+
+def _found(address: str, opened: Callable[[str], Store]) -> Store:
+    store = opened(address)
+    if _is_archive(store):
+        return store
+    if address.startswith(("http://", "https://")):
+        served = opened(f"{address.rstrip('/')}/{_SERVED}")
+        with suppress(ConfigError):
+            if _is_archive(served):
+                return served
+    raise ConfigError(
+        f"there is no archive at {store.describe()}: it has no {CHAINS}; give the folder that has "
+        "the chains' folders in it"
+    )
+
+
+def _is_archive(store: Store) -> bool:
+    try:
+        return bool(chains(store))
+    except IntegrityError as error:  # a page that greets, in place of an answer, is one, too
+        raise ConfigError(
+            f"{store.describe(CHAINS)} is no list of chains ({error}): give the address of an "
+            "archive"
+        ) from error
+
+
+def choose_chain(store: Store, chain_id: str | None) -> Archive:
+    """The archive of a chain; the only one where none is named.
+
+    Raises `ConfigError` where there is no such chain, or several and none is named.
+    """
+    chain_ids = chains(store)
+    if chain_id is None and len(chain_ids) == 1:
+        return Archive(store, chain_ids[0])
+    if chain_id in chain_ids:
+        return Archive(store, chain_id)
+    there = f"{store.describe()} has {', '.join(chain_ids)}"
+    if chain_id is None:
+        raise ConfigError(f"{there}: name one of them with --chain")
+    raise ConfigError(f"there is no chain {chain_id!r} here: {there}")
+
 
 JOBS = 8
 """How many ZIPs are fetched at a time."""

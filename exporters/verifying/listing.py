@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from exporters.archive.chain_list import CHAINS
+from exporters.archive.archive import CHAINS
 from exporters.archive.shards import SHARD_BLOCKS
 from exporters.archive.sound_documents import HOME
 from transforms.objects import ObjectInfo

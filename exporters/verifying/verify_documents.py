@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from pathlib import PurePosixPath
 
-from exporters.archive.archive import Archive, read_small
-from exporters.archive.chain_list import CHAINS, chains
+from exporters.archive.archive import CHAINS, Archive, chains, read_small
 from exporters.archive.documents import ArchiveDocument, chain_documents, documents, shard_documents
 from exporters.archive.hash_lists import ENDING, SIGNATURES
 from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL

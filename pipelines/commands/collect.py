@@ -13,9 +13,8 @@ from pipelines.commands.display import Screen
 from pipelines.commands.failures import FINDINGS, OK
 from pipelines.commands.options import json_option, open_site, source_option
 from pipelines.site.collecting import Collector
-from transforms.collecting.backlog import Backlog
 from transforms.collecting.collection import CollectedSegment
-from transforms.collecting.node_list import ListedSegment
+from transforms.collecting.node_list import Backlog, ListedSegment
 
 
 @click.command("collect")

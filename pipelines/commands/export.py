@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from exporters.archive.figures import size_text
-from exporters.exports.hashed_file import write_hashed
 from exporters.exports.range_export import RangeExport
+from exporters.exports.splice import write_hashed
 from exporters.zips.layout import Layout
 from pipelines.commands.display import Screen
 from pipelines.commands.options import (

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from exporters.archive.archive import Archive
-from exporters.archive.chain_list import chains
+from exporters.archive.archive import Archive, chains
 from exporters.archive.figures import size_text
-from exporters.fetching.fetch_folder import JOBS
+from exporters.fetching.fetch_folder import JOBS, choose_chain, opened_archive
 from exporters.fetching.mirror import Mirrored
-from exporters.fetching.places import choose_chain, opened_archive
 from exporters.fetching.range_fetch import RangeFetch, fetch_range
 from exporters.fetching.range_plan import choose_blocks
 from exporters.mirroring.whole_mirror import mirror_all

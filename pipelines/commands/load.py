@@ -61,7 +61,7 @@ def command(
 
 def _load_archive(screen: Screen, site: Site, address: str, chain: str | None) -> int:
     # Who loads from segments needs none of this.
-    from exporters.fetching.places import choose_chain, opened_archive
+    from exporters.fetching.fetch_folder import choose_chain, opened_archive
     from exporters.loading.archive_load import load_archive
 
     started = time.monotonic()

@@ -26,8 +26,7 @@ from pipelines.lasting_objects import lasting_objects
 from pipelines.sample_history import copy_sample
 from pipelines.site.completing import Completion, complete_archive
 from pipelines.site.journal import finish_interrupted
-from pipelines.site.lake_contents import sweep
-from pipelines.site.publication_state import PublishedTable, published_tables
+from pipelines.site.publication_state import PublishedTable, published_tables, sweep
 from pipelines.site.segment_status import SiteStatus, site_status
 from pipelines.site.site import Site
 from pipelines.site.textfiles import measured_status, noting_failure

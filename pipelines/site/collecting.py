@@ -9,10 +9,8 @@ from functools import cached_property
 from pathlib import Path
 
 from pipelines.site.site import Site
-from transforms.collecting.admin_socket import AdminSocket
-from transforms.collecting.backlog import Backlog, backlog
-from transforms.collecting.collection import CollectedSegment, collect
-from transforms.collecting.node_list import LIST_SECONDS, ListedSegment, ask_node
+from transforms.collecting.collection import AdminSocket, CollectedSegment, collect
+from transforms.collecting.node_list import LIST_SECONDS, Backlog, ListedSegment, ask_node, backlog
 from transforms.errors import ConfigError
 from transforms.scratch import exclusive, scratch_folder, sweep_scratch
 from transforms.stores.store import SCRATCH, Store

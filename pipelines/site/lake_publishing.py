@@ -18,8 +18,13 @@ from exporters.lake.state_files import STATES, are_states_due, publish_states
 from exporters.lake.tables import LakeReport, Refused, each_alone
 from exporters.publishing.replace import Correction
 from pipelines.site.journal import journaled
-from pipelines.site.lake_contents import lacking_segments, site_lake, sweep
-from pipelines.site.publication_state import is_held, published_parts
+from pipelines.site.publication_state import (
+    is_held,
+    lacking_segments,
+    published_parts,
+    site_lake,
+    sweep,
+)
 from pipelines.site.site import Site, at_one_look, no_progress
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.coverage import inside

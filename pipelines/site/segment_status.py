@@ -14,7 +14,7 @@ from operator import attrgetter
 
 from exporters.archive.sound_documents import sound_index
 from exporters.archive.sums import Completeness, completeness
-from pipelines.site.lake_contents import lacking_segments
+from pipelines.site.publication_state import lacking_segments
 from pipelines.site.site import Site, at_one_look
 from transforms.block_range import BlockRange
 from transforms.coverage import inside

@@ -24,7 +24,7 @@ from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 
 if TYPE_CHECKING:
-    from exporters.exports.damages import Warn
+    from exporters.exports.copies import Warn
     from exporters.exports.range_export import RangeExport, RangeExporter
     from exporters.signing_keys import Signer
 

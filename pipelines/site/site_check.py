@@ -10,8 +10,7 @@ from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 
-from exporters.archive.archive import Archive
-from exporters.archive.chain_list import chains
+from exporters.archive.archive import Archive, chains
 from exporters.archive.figures import size_text
 from exporters.archive.lake_place import LAKE
 from exporters.archive.shards import shard_blocks

@@ -21,7 +21,7 @@ from exporters.lake.publication.state_tables import publish_state
 from exporters.lake.tables import LakeTable, Version
 from exporters.publishing.replace import Correction
 from pipelines.settings import Settings
-from pipelines.site.lake_contents import lacking_segments, site_lake
+from pipelines.site.publication_state import lacking_segments, site_lake
 from pipelines.site.site import Site
 from tests.exporters.lake.lake_kit import history_tables
 from transforms.block_range import BlockRange

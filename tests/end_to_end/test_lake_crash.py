@@ -20,7 +20,7 @@ from exporters.archive.lake_place import MANIFESTS
 from exporters.lake.log.table_version import FileName
 from exporters.lake.publication.lake_sweep import sweep_lake, tables_there
 from exporters.lake.tables import LakeTable
-from pipelines.site.lake_contents import lacking_segments, site_lake
+from pipelines.site.publication_state import lacking_segments, site_lake
 from pipelines.site.site import Site
 from pipelines.site.site_check import verify_site
 from tests.end_to_end.lake_worker import (

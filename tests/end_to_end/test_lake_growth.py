@@ -18,7 +18,7 @@ from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import KEPT_HOURS, ActiveFile
 from exporters.lake.tables import LakeTable
 from pipelines.settings import Settings
-from pipelines.site.lake_contents import lacking_segments, site_lake
+from pipelines.site.publication_state import lacking_segments, site_lake
 from pipelines.site.site import Site
 from tests.end_to_end.lake_worker import publish_some
 from tests.exporters.lake.log.log_kit import KEY, commit, named, names, new_log, newest

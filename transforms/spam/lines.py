@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from transforms.tables.named_ids import HEX_OF
+from transforms.tables.column_facts import HEX_OF
 
 MAX_LINE_BYTES = 2**20
 

@@ -13,13 +13,14 @@ from functools import cache
 from transforms.tables.column_facts import (
     ASSET_UNITS,
     MARKET_UNITS,
+    enum_names,
     enum_values,
     identity_of,
+    is_enum_name,
     target_of,
     unit_of,
 )
 from transforms.tables.conform import conversion
-from transforms.tables.enum_names import enum_names, is_enum_name
 from transforms.tables.meanings import column_meaning, history_of, table_meaning
 from transforms.tables.registry import (
     HISTORY_TABLES,

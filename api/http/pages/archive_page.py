@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from urllib.parse import quote
 
-from exporters.archive.archive import Archive
-from exporters.archive.chain_list import chains
+from exporters.archive.archive import Archive, chains
 from exporters.archive.index import ArchiveIndex
 from exporters.archive.page import chain_values
 from exporters.archive.revisions import Revision

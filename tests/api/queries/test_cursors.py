@@ -27,7 +27,7 @@ from api.queries.cursors import (
     take_time,
 )
 from tests.cases import each_of
-from transforms.tables.named_ids import NAMES
+from transforms.tables.column_facts import NAMES
 
 _WITHDRAWALS = CursorFormat(("vegaTime", TIME), ("id", ID), ("partyId", ID), extra=1)
 _SIGNATURES = CursorFormat(("resource_id", ID), ("sig", BYTES))

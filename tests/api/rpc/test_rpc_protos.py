@@ -10,7 +10,7 @@ from api.core.descriptors import POOL, Message, ScalarType, message_class
 from api.operations import CALLS
 from tests.api.rpc.protos import COMPILED, compiled
 from tests.cases import each_of
-from transforms.tables.enum_names import enum_names
+from transforms.tables.column_facts import enum_names
 
 _TYPES = {
     ScalarType.TEXT: {FieldDescriptor.TYPE_STRING},

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporters.archive.archive import Archive, update
-from exporters.archive.chain_list import chains
+from exporters.archive.archive import Archive, chains, update
 from exporters.archive.entries import Entry
 from exporters.archive.shards import Shard
 from exporters.exports.plan import cheapest_cover

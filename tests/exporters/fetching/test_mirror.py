@@ -18,8 +18,8 @@ from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
 from exporters.archive.revisions import revisions
 from exporters.exports.copies import DamagedCopyError
+from exporters.fetching.fetch_folder import choose_chain, opened_archive
 from exporters.fetching.mirror import Mirrored, mirror
-from exporters.fetching.places import choose_chain, opened_archive
 from exporters.fetching.range_fetch import fetch_range
 from exporters.publishing.bundles import bundle_request, bundles_over
 from exporters.publishing.publication import publish_zips

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from exporters.exports.copies import DamagedCopyError
-from exporters.fetching.fetch_folder import FetchFolder
-from exporters.fetching.places import choose_chain, opened_archive
+from exporters.fetching.fetch_folder import FetchFolder, choose_chain, opened_archive
 from exporters.fetching.range_fetch import RangeFetch, fetch_range
 from tests.archive_kit import CHAIN
 from tests.exporters.fetching.archives import make_archive

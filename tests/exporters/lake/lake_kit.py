@@ -12,8 +12,8 @@ from zipfile import ZipFile
 from exporters.lake.publication.history_tables import HistoryTables
 from exporters.lake.tables import LakeReport
 from pipelines.settings import Settings
-from pipelines.site.lake_contents import site_lake
 from pipelines.site.lake_publishing import publish_missing
+from pipelines.site.publication_state import site_lake
 from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
 from tests.hostile_tables import exact_segment

@@ -23,8 +23,8 @@ import pytest
 from exporters.archive.archive import Archive
 from exporters.lake.publication.lake_sweep import sweep_lake
 from pipelines.sample_history import copy_sample
-from pipelines.site.lake_contents import site_lake
 from pipelines.site.lake_publishing import publish_missing, publish_to_lake
+from pipelines.site.publication_state import site_lake
 from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
 from pipelines.site.site_check import verify_site

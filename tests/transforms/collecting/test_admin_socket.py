@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.data_node_kit import DataNode
-from transforms.collecting.admin_socket import AdminSocket
+from transforms.collecting.collection import AdminSocket
 from transforms.errors import NodeError, SegmentError
 
 

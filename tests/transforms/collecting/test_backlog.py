@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from transforms.block_range import BlockRange
-from transforms.collecting.backlog import backlog
-from transforms.collecting.node_list import ListedSegment, NodeList
+from transforms.collecting.node_list import ListedSegment, NodeList, backlog
 from transforms.errors import ConfigError
 from transforms.segments.segment_name import SegmentName
 

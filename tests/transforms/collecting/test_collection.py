@@ -11,8 +11,7 @@ import pytest
 
 from tests.data_node_kit import DataNode, data_node, node_history
 from tests.segments_kit import build_segment
-from transforms.collecting.admin_socket import AdminSocket
-from transforms.collecting.collection import CollectedSegment, collect
+from transforms.collecting.collection import AdminSocket, CollectedSegment, collect
 from transforms.collecting.node_list import ListedSegment, ask_node
 from transforms.errors import NodeError
 from transforms.segments.cid import cid_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cases import each_of
-from transforms.tables.enum_names import enum_names
+from transforms.tables.column_facts import enum_names
 from transforms.tables.registry import known_table, known_tables
 
 _RESERVED = {38, 39}
