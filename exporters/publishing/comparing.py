@@ -9,15 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
-from functools import partial
 from typing import NamedTuple
 
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry, range_of
 from exporters.archive.index import ArchiveIndex
-from exporters.archive.json_text import UNREADABLE, proven_text, unreadable
+from exporters.archive.json_text import UNREADABLE, proven_text
 from exporters.archive.shards import SHARD_BLOCKS, group_number, group_path, shard_at, shard_path
 from exporters.archive.sound_documents import is_begun
 from exporters.zip_names import ZipName, parse_zip_name
@@ -49,7 +48,7 @@ Progress = Callable[[str, int, int], None]
 _HASH = ".sha256"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Differences:
     """What is missing or does not belong together.
 
@@ -60,15 +59,15 @@ class Differences:
     entries that were looked at, `singles` the tables of each segment that have a ZIP of their own.
     """
 
-    shards: tuple[int, ...] = ()
+    shards: list[int] = field(default_factory=list)
     zips: int = 0
-    lost: tuple[int, ...] = ()
-    stale: tuple[int, ...] = ()
-    missing: tuple[Entry, ...] = ()
-    altered: tuple[Entry, ...] = ()
-    unhashed: tuple[Entry, ...] = ()
-    unnamed: tuple[Unnamed, ...] = ()
-    singles: Mapping[BlockRange, int] = field(default_factory=dict)
+    lost: list[int] = field(default_factory=list)
+    stale: list[int] = field(default_factory=list)
+    missing: list[Entry] = field(default_factory=list)
+    altered: list[Entry] = field(default_factory=list)
+    unhashed: list[Entry] = field(default_factory=list)
+    unnamed: list[Unnamed] = field(default_factory=list)
+    singles: Counter[BlockRange] = field(default_factory=Counter)
 
     @property
     def is_nothing(self) -> bool:
@@ -80,132 +79,63 @@ class Differences:
 
 def compare(archive: Archive, progress: Progress) -> Differences:
     """Look at everything that a chain's archive should have. Holds names and sizes in memory."""
-    if not _is_there(archive):
-        return Differences()
-    there = _listed(archive, progress)
-    documents = frozenset(_names(archive, "index/"))
-    index = _index(archive)
+    result = Differences()
+    # A folder that nobody has made yet holds nothing.
+    if not is_begun(archive.store) or not next(archive.store.list(archive.key("")), None):
+        return result
+    sizes, hashed = _listed(archive, progress)
+    start = len(archive.key(""))
+    documents = {info.key[start:] for info in archive.store.list(archive.key("index/"))}
+    try:
+        index = archive.index()
+    except IntegrityError:
+        index = ArchiveIndex(archive.chain_id)  # it is made again from the shards
     stored = {number for path in documents if (number := shard_at(path)) is not None}
-    numbers = sorted(stored | set(index.lines))
+    result.shards = sorted(stored | set(index.lines))
     # As shards are looked at, what they name is taken out.
-    unnamed = {path for path in there.sizes if path.endswith(".zip")}
-    shards: list[_Looked] = []
-    singles = Counter[BlockRange]()
-    for number in _counted(numbers, progress):
-        shard, zips = _look(archive, number, index, documents, there)
-        shards.append(shard)
-        unnamed.difference_update(item.path for item in zips)
-        singles.update(item.blocks for item in zips if item.is_single)
-    return Differences(
-        tuple(numbers),
-        sum(shard.zips for shard in shards),
-        tuple(shard.number for shard in shards if shard.is_lost),
-        tuple(shard.number for shard in shards if shard.is_stale),
-        tuple(_entries(archive, {shard.number: shard.missing for shard in shards})),
-        tuple(_entries(archive, {shard.number: shard.altered for shard in shards})),
-        tuple(_entries(archive, {shard.number: shard.unhashed for shard in shards})),
-        tuple(
-            stray for path in sorted(unnamed) if (stray := Unnamed.at(archive, path)) is not None
-        ),
-        singles,
-    )
-
-
-def _is_there(archive: Archive) -> bool:
-    """Whether anything was ever published; a folder that nobody has made yet holds nothing."""
-    return (
-        is_begun(archive.store)
-        and next(iter(archive.store.list(archive.key(""))), None) is not None
-    )
-
-
-def _index(archive: Archive) -> ArchiveIndex:
-    try:
-        return archive.index()
-    except IntegrityError:
-        return ArchiveIndex(archive.chain_id)  # it is made again from the shards
-
-
-def _names(archive: Archive, folder: str) -> Iterator[str]:
-    start = len(archive.key(""))
-    return (info.key[start:] for info in archive.store.list(archive.key(folder)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Listing:
-    """What lies in the folders of tables: sizes by path, and the paths that have a hash file."""
-
-    sizes: dict[str, int] = field(default_factory=dict)
-    hashed: set[str] = field(default_factory=set)
-
-
-def _listed(archive: Archive, progress: Progress) -> _Listing:
-    whole = _Listing()
-    # A bucket answers a page at a time.
-    for listing in asked_together(archive.store, partial(_listed_table, archive), HISTORY_TABLES):
-        whole.sizes.update(listing.sizes)
-        whole.hashed.update(listing.hashed)
-        progress("objects", len(whole.sizes) + len(whole.hashed), 0)
-    return whole
-
-
-def _listed_table(archive: Archive, table: str) -> _Listing:
-    start = len(archive.key(""))
-    listing = _Listing()
-    for info in archive.store.list(archive.key(f"{table}/")):
-        if info.key.endswith(_HASH):
-            listing.hashed.add(info.key[start : -len(_HASH)])
+    unnamed = {path for path in sizes if path.endswith(".zip")}
+    for count, number in enumerate(result.shards, 1):
+        path = shard_path(number)
+        data = archive.read(path)
+        zips = _zips(archive, number, data)
+        if data is None or zips is None:
+            result.lost.append(number)
         else:
-            listing.sizes[info.key[start:]] = info.size
-    return listing
+            _compare_zips(archive, number, zips, sizes, hashed, result)
+            unnamed.difference_update(item.path for item in zips)
+        follow = {path.replace(".json", _HASH), path.replace(".json", ".html")}
+        is_there = documents >= {*follow, group_path(group_number(number))}
+        sha256 = hashlib.sha256(data or b"").hexdigest()
+        if not is_there or [item.sha256 for item in index.totals([number])] != [sha256]:
+            result.stale.append(number)
+        progress("shards", count, len(result.shards))
+    strays = (Unnamed.at(archive, path) for path in sorted(unnamed))
+    result.unnamed = [stray for stray in strays if stray is not None]
+    return result
 
 
-@dataclass(frozen=True, slots=True)
-class _Looked:
-    """A shard: how many ZIPs it names, and the paths of those that are not there as it says."""
+def _listed(archive: Archive, progress: Progress) -> tuple[dict[str, int], set[str]]:
+    """What lies in the folders of tables: sizes by path, and the paths that have a hash file."""
+    start = len(archive.key(""))
 
-    number: int
-    zips: int = 0
-    is_lost: bool = False
-    is_stale: bool = False
-    missing: frozenset[str] = frozenset()
-    altered: frozenset[str] = frozenset()
-    unhashed: frozenset[str] = frozenset()
+    def listing(table: str) -> tuple[dict[str, int], set[str]]:
+        sizes: dict[str, int] = {}
+        hashed: set[str] = set()
+        for info in archive.store.list(archive.key(f"{table}/")):
+            if info.key.endswith(_HASH):
+                hashed.add(info.key[start : -len(_HASH)])
+            else:
+                sizes[info.key[start:]] = info.size
+        return sizes, hashed
 
-
-def _counted(numbers: list[int], progress: Progress) -> Iterator[int]:
-    for count, number in enumerate(numbers, 1):
-        yield number
-        progress("shards", count, len(numbers))
-
-
-def _look(
-    archive: Archive, number: int, index: ArchiveIndex, documents: Set[str], there: _Listing
-) -> tuple[_Looked, Sequence[_Zip]]:
-    """What a shard says and what lies there, with the ZIPs that it names."""
-    path = shard_path(number)
-    data = archive.read(path)
-    try:
-        zips = None if data is None else _zips(archive, number, data)
-    except IntegrityError:
-        zips = None
-    if data is None or zips is None:
-        return _Looked(number, is_lost=True, is_stale=True), ()
-    follow = (path.replace(".json", _HASH), path.replace(".json", ".html"))
-    is_there = documents >= {*follow, group_path(group_number(number))}
-    sha256 = hashlib.sha256(data).hexdigest()
-    is_known = [item.sha256 for item in index.totals([number])] == [sha256]
-    sizes = [(item, there.sizes.get(item.path)) for item in zips]
-    present = [(item, size) for item, size in sizes if size is not None]
-    shard = _Looked(
-        number,
-        len(zips),
-        is_stale=not (is_there and is_known),
-        missing=frozenset(item.path for item, size in sizes if size is None),
-        altered=frozenset(item.path for item, size in present if size != item.size),
-        unhashed=frozenset(item.path for item, _ in present if item.path not in there.hashed),
-    )
-    return shard, zips
+    all_sizes: dict[str, int] = {}
+    all_hashed: set[str] = set()
+    # A bucket answers a page at a time.
+    for sizes, hashed in asked_together(archive.store, listing, HISTORY_TABLES):
+        all_sizes |= sizes
+        all_hashed |= hashed
+        progress("objects", len(all_sizes) + len(all_hashed), 0)
+    return all_sizes, all_hashed
 
 
 class _Zip(NamedTuple):
@@ -217,23 +147,39 @@ class _Zip(NamedTuple):
     is_single: bool
 
 
-def _zips(archive: Archive, number: int, data: bytes) -> list[_Zip]:
-    """What a shard names. Raises `IntegrityError` where it is damaged."""
+def _compare_zips(
+    archive: Archive,
+    number: int,
+    zips: list[_Zip],
+    sizes: Mapping[str, int],
+    hashed: Set[str],
+    result: Differences,
+) -> None:
+    """Note what a shard names and what is not there as it says."""
+    result.zips += len(zips)
+    result.singles.update(item.blocks for item in zips if item.is_single)
+    missing = {item.path for item in zips if item.path not in sizes}
+    altered = {item.path for item in zips if sizes.get(item.path, item.size) != item.size}
+    unhashed = {item.path for item in zips if item.path not in hashed} - missing
+    if missing or altered or unhashed:
+        entries = archive.shard(number).entries
+        result.missing += (entry for entry in entries if entry.path in missing)
+        result.altered += (entry for entry in entries if entry.path in altered)
+        result.unhashed += (entry for entry in entries if entry.path in unhashed)
+
+
+def _zips(archive: Archive, number: int, data: bytes | None) -> list[_Zip] | None:
+    """What a shard names; None where it is gone or damaged."""
+    if data is None:
+        return None
     place = archive.place(shard_path(number))
-    text = proven_text(data, place)
     try:
-        document = json.loads(text)
+        document = json.loads(proven_text(data, place))
         if (document["chain_id"], document["from"]) != (archive.chain_id, number * SHARD_BLOCKS):
-            raise IntegrityError(f"{place} is another shard")
+            return None
         return [
             _Zip(entry["path"], entry["bytes"], range_of(entry), len(entry["segments"]) == 1)
             for entry in document["zips"]
         ]
-    except UNREADABLE as error:
-        raise unreadable(place, error) from error
-
-
-def _entries(archive: Archive, paths: Mapping[int, Set[str]]) -> Iterator[Entry]:
-    """The entries of these paths, by shard."""
-    for number in filter(paths.get, paths):
-        yield from (entry for entry in archive.shard(number).entries if entry.path in paths[number])
+    except (IntegrityError, *UNREADABLE):
+        return None

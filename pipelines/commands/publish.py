@@ -31,7 +31,6 @@ from pipelines.site.publishing import (
     publish_segments,
     replace_published,
 )
-from pipelines.site.segment_status import unpublished_segments
 from pipelines.site.site import Site
 from transforms.block_range import BlockRange
 from transforms.errors import RangeError
@@ -73,11 +72,6 @@ def loaded_inside(site: Site, blocks: str | None) -> list[BlockRange]:
 )
 @tables_option
 @blocks_option
-@click.option(
-    "--only-new",
-    is_flag=True,
-    help="Do not look whether what was published before is there: quicker beside a long history.",
-)
 @warehouse_option
 @archive_option
 @json_option
@@ -85,7 +79,6 @@ def command(
     reason: str | None,
     tables: tuple[str, ...],
     blocks: str | None,
-    only_new: bool,
     warehouse: str | None,
     archive: str | None,
     as_json: bool,
@@ -108,29 +101,28 @@ def command(
     chain_id = site.loaded_catalog().chain_id
     finish_interrupted(site)
     site.stage.sweep()
-    if only_new:
-        completion = Completion(unpublished=unpublished_segments(site))
-    else:
-        with screen.counts("looking at") as count:
-            completion = complete_archive(site, site.archive(chain_id), count)
+    with screen.counts("looking at") as count:
+        completion = complete_archive(site, site.archive(chain_id), count)
+    segments: Sequence[BlockRange] = completion.unpublished
+    chosen = tables or HISTORY_TABLES
     if correction is None:
-        reports = _publish(site, screen, completion.unpublished)
+        reports = _publish(site, screen, segments)
     else:
-        zip_tables = [table for table in HISTORY_TABLES if not tables or table in tables]
         segments = loaded_inside(site, blocks)
+        zip_tables = [table for table in HISTORY_TABLES if table in chosen]
         reports = replace_published(site, segments, zip_tables, correction)
-    lake = _publish_lake(site, screen, correction, tables, blocks) if site.settings.lake else None
+    lake = None
+    if site.settings.lake:
+        lake = _publish_lake(site, screen, segments, chosen, correction)
     failed = [failure for report in reports for failure in report.failed]
     if correction is None:  # else what it found wrong is what was replaced, or was not asked for
         failed = [*completion.failed, *failed]
     _show(screen, site, completion, reports, failed, lake)
-    return _exit_code(failed) or (CONFLICT if lake and lake.refused else OK)
-
-
-def _exit_code(failed: Sequence[Published]) -> int:
     if any(failure.outcome is Outcome.CONFLICT for failure in failed):
         return CONFLICT
-    return DAMAGED if failed else OK
+    if failed:
+        return DAMAGED
+    return CONFLICT if lake and lake.refused else OK
 
 
 def _show(
@@ -174,9 +166,9 @@ def _show(
 def _publish_lake(
     site: Site,
     screen: Screen,
-    correction: Correction | None,
+    segments: Sequence[BlockRange],
     tables: Sequence[str],
-    blocks: str | None,
+    correction: Correction | None,
 ) -> LakeReport:
     """The same for the lake: what it lacks, or what it has otherwise."""
     # What reads Parquet takes its time to import, which whoever has no lake need not pay.
@@ -184,8 +176,7 @@ def _publish_lake(
 
     report = LakeReport()
     if correction is not None:
-        segments = loaded_inside(site, blocks)
-        report = replace_in_lake(site, segments, tables or HISTORY_TABLES, correction)
+        report = replace_in_lake(site, segments, tables, correction)
     with screen.progress("publishing to the lake") as advance:
         return report.and_(publish_missing(site, advance))
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import click
@@ -114,8 +112,10 @@ def _show_all(
     }
     shown = {**places, "lake": f"lake/ in {places['archive']}"}
     opened = site.warehouse.shown()
-    stretches = _stretches(status, lake=site.settings.lake)
-    _show(screen, status, shown, stretches)
+    steps = ("found", "loaded", "published", *(("in_lake",) if site.settings.lake else ()))
+    segments: dict[str, Sequence[BlockRange]] = {step: getattr(status, step) for step in steps}
+    runs = {step: _runs(segments[step]) for step in steps}
+    _show(screen, status, shown, segments, runs)
     ids = status.ids
     if not is_begun(site.store):
         screen.show(f"there is no archive at {places['archive']}: strata publish makes one")
@@ -137,7 +137,7 @@ def _show_all(
     screen.document(
         {
             **places,
-            **_facts(status, stretches),
+            **_facts(status, segments, runs),
             "ids": _id_facts(ids),
             "collection": {**collection.figures, "problem": collection.problem or None},
             "single_writer": site.settings.single_writer,
@@ -148,54 +148,28 @@ def _show_all(
     )
 
 
-@dataclass(frozen=True)
-class _Stretch:
-    """Segments as they are shown: those that follow each other as one run."""
-
-    segments: Sequence[BlockRange]
-
-    @cached_property
-    def runs(self) -> tuple[BlockRange, ...]:
-        return tuple(contiguous_runs(self.segments))
-
-    @property
-    def gaps(self) -> list[str]:
-        return _listed(gaps_between(self.runs))
-
-    @cached_property
-    def listed(self) -> list[str]:
-        return _listed(self.segments)
-
-
-def _stretches(status: SiteStatus, *, lake: bool) -> dict[str, _Stretch]:
-    """What is found, loaded, published, in the lake: of a long history nearly always the same."""
-    stretches: dict[str, _Stretch] = {}
-    for what in ("found", "loaded", "published", *(("in_lake",) if lake else ())):
-        segments: Sequence[BlockRange] = getattr(status, what)
-        same = (stretch for stretch in stretches.values() if stretch.segments == segments)
-        stretches[what] = next(same, None) or _Stretch(segments)
-    return stretches
-
-
 def _show(
-    screen: Screen, status: SiteStatus, places: dict[str, str], stretches: dict[str, _Stretch]
+    screen: Screen,
+    status: SiteStatus,
+    places: dict[str, str],
+    segments: dict[str, Sequence[BlockRange]],
+    runs: dict[str, tuple[BlockRange, ...]],
 ) -> None:
-    chain = status.chain_id or "no chain yet"
-    screen.show(chain)
+    screen.show(status.chain_id or "no chain yet")
     screen.table(
         "",
         ("", "segments", "missing", "blocks", "gaps", "behind", "place"),
         (
             (
                 what.replace("_", " "),
-                len(stretch.segments),
-                max(len(status.known) - len(stretch.segments), 0) if what != "found" else "",
-                _joined(map(str, stretch.runs)),
-                _joined(stretch.gaps),
-                status.survey.behind(stretch.runs) if what != "found" else "",
+                len(segments[what]),
+                max(len(status.known) - len(segments[what]), 0) if what != "found" else "",
+                _joined(map(str, runs[what])),
+                _joined(_listed(gaps_between(runs[what]))),
+                status.survey.behind(runs[what]) if what != "found" else "",
                 place,
             )
-            for (what, stretch), place in zip(stretches.items(), places.values(), strict=False)
+            for what, place in zip(segments, places.values(), strict=False)
         ),
     )
     screen.show(_left_to_do(status))
@@ -251,14 +225,18 @@ def _id_facts(ids: IdReport) -> dict[str, Any]:
     }
 
 
-def _facts(status: SiteStatus, stretches: dict[str, _Stretch]) -> dict[str, Any]:
+def _facts(
+    status: SiteStatus,
+    segments: dict[str, Sequence[BlockRange]],
+    runs: dict[str, tuple[BlockRange, ...]],
+) -> dict[str, Any]:
     return {
         "chain_id": status.chain_id,
         "segments": {
-            **{what: stretch.listed for what, stretch in stretches.items()},
+            **{what: _listed(ranges) for what, ranges in segments.items()},
             "to_do": _listed(status.to_do),
         },
-        "gaps": {what: stretch.gaps for what, stretch in stretches.items()},
+        "gaps": {what: _listed(gaps_between(ranges)) for what, ranges in runs.items()},
         "quarantined": [
             {"file": file, "reason": reason} for file, reason in status.refused.items()
         ],
@@ -269,7 +247,7 @@ def _facts(status: SiteStatus, stretches: dict[str, _Stretch]) -> dict[str, Any]
     }
 
 
-def _runs(segments: Sequence[BlockRange]) -> Sequence[BlockRange]:
+def _runs(segments: Sequence[BlockRange]) -> tuple[BlockRange, ...]:
     return tuple(contiguous_runs(segments))
 
 

@@ -147,14 +147,6 @@ def _not_in_lake(site: Site) -> tuple[tuple[BlockRange, ...], str]:
         return (), str(error)
 
 
-@at_one_look
-def unpublished_segments(site: Site) -> tuple[BlockRange, ...]:
-    """What is loaded and not in the archive with every table, by its index alone, ascending."""
-    catalog = site.loaded_catalog()
-    published = frozenset(inside(catalog.blocks, _extent(site, catalog.chain_id).complete))
-    return tuple(blocks for blocks in catalog.blocks if blocks not in published)
-
-
 def _extent(site: Site, chain_id: str) -> Completeness:
     return completeness(sound_index(site.archive(chain_id)).tables if chain_id else {})
 
