@@ -231,8 +231,9 @@ def test_current_state_that_lags_behind_is_found(tmp_path: Path) -> None:
     with history_tables(lake.site) as tables:
         tables.follow()
 
-from pipelines.site.segment_status import site_status
-from pipelines.site.site_check import verify_site
+    assert list(verify_site(lake.site, Verification())) == []  # it waits for its hour
+    _let_an_hour_pass(lake)
+    (finding,) = verify_site(lake.site, Verification())
 
     assert "it lacks the current state of block 20 (parties)" in str(finding)
 
