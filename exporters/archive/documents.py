@@ -160,7 +160,7 @@ def chain_documents(
         for name in SIGNATURES:
             yield _signature(archive, archive.signer, name)
     yield ArchiveDocument(CHAINS, _JSON, lambda old: _chains(archive, old), Wave.LISTS)
-    yield ArchiveDocument(HOME, _HTML, lambda _: _home_page(archive.store), Wave.LISTS)
+    yield ArchiveDocument(HOME, _HTML, lambda _: home_page([*_indexes(archive.store)]), Wave.LISTS)
 
 
 def _signature(archive: Archive, signer: Signer, name: str) -> ArchiveDocument:
@@ -259,10 +259,6 @@ def _listed(store: Store) -> set[str]:
     """The chains whose index lies in the store: reads the names of all objects."""
     keys = (info.key.split("/") for info in store.list())
     return {key[0] for key in keys if key[1:] == [INDEX]}
-
-
-def _home_page(store: Store) -> bytes:
-    return home_page(list(_indexes(store)))
 
 
 def _indexes(store: Store) -> Iterator[ArchiveIndex]:

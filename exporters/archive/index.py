@@ -160,10 +160,6 @@ class ShardTotals:
         return shard_path(self.number).removesuffix(".json")
 
 
-def _no_sums() -> dict[str, TableSums]:
-    return {table: TableSums() for table in HISTORY_TABLES}
-
-
 @dataclass(frozen=True)
 class ArchiveIndex:
     """What a chain's archive holds: the sums over each history table, and its shards.
@@ -173,7 +169,9 @@ class ArchiveIndex:
     """
 
     chain_id: str
-    tables: Mapping[str, TableSums] = field(default_factory=_no_sums)
+    tables: Mapping[str, TableSums] = field(
+        default_factory=lambda: dict.fromkeys(HISTORY_TABLES, TableSums())
+    )
     lines: Mapping[int, str] = field(default_factory=dict)
     has_lake: bool = False
 
@@ -285,7 +283,8 @@ def parse_index(data: bytes, place: str) -> ArchiveIndex:
         head = json.loads(text[:start] + b"\n}")
         rows = text[start + len(_SHARDS) : -len(_SHARDS_END)].decode().split(LINE)
         lines = dict(map(_numbered, rows))
-        return ArchiveIndex(head["chain_id"], _tables(head), lines, "lake" in head)
+        tables = {table: _sums_of(head["tables"][table]) for table in HISTORY_TABLES}
+        return ArchiveIndex(head["chain_id"], tables, lines, "lake" in head)
     except UNREADABLE as error:
         raise unreadable(place, error) from error
 
@@ -293,10 +292,6 @@ def parse_index(data: bytes, place: str) -> ArchiveIndex:
 def _parsed(document: Json) -> ArchiveIndex:
     lines = dict(_numbered(dumps(row)) for row in document["shards"])
     return ArchiveIndex(document["chain_id"], lines=lines, has_lake="lake" in document).summed()
-
-
-def _tables(head: Json) -> dict[str, TableSums]:
-    return {table: _sums_of(head["tables"][table]) for table in HISTORY_TABLES}
 
 
 def _times_in(line: str) -> tuple[str, str] | None:

@@ -13,7 +13,7 @@ from itertools import groupby
 from exporters.archive.block_days import DayRows, day_rows
 from exporters.archive.conditions import day_conditions
 from exporters.archive.figures import Mark, coverage_bar
-from exporters.archive.index import ArchiveIndex, ShardTotals
+from exporters.archive.index import ArchiveIndex
 from exporters.archive.public_sql import shown_address
 from exporters.archive.revisions import Revision
 from exporters.archive.shards import (
@@ -72,7 +72,10 @@ def chain_values(
     """What the template of a chain's page lays out; `holding` are the blocks that a server has."""
     tables = index.tables
     runs = union((*holding, *(run for sums in tables.values() for run in sums.covered)))
-    groups = {group: list(shards) for group, shards in groupby(index.totals(), key=_group_of)}
+    groups = {
+        group: list(shards)
+        for group, shards in groupby(index.totals(), key=lambda shard: group_number(shard.number))
+    }
     charts, days = day_rows(index.days), index.days
     newest = groups.pop(max(groups), []) if groups else []
     return {
@@ -105,10 +108,6 @@ def group_page(index: ArchiveIndex, group: int) -> bytes:
     first = group * GROUP_SHARDS
     shards = list(index.totals(range(first, first + GROUP_SHARDS)))
     return _render("group.html", chain_id=index.chain_id, blocks=group_blocks(group), shards=shards)
-
-
-def _group_of(shard: ShardTotals) -> int:
-    return group_number(shard.number)
 
 
 def shard_page(shard: Shard) -> bytes:

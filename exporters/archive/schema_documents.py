@@ -21,12 +21,12 @@ def schema_json(chain_id: str) -> bytes:
     """The Data Package of a chain: published tables have their folders as path, others no rows."""
     # The standard allows no other characters in a name.
     name = re.sub(r"[^a-z0-9._-]+", "-", chain_id.lower()) or "chain"
-    package = data_package(name, f"Network history of {chain_id}", _folder)
+    package = data_package(
+        name,
+        f"Network history of {chain_id}",
+        lambda table: f"{table}/" if table in HISTORY_TABLES else None,
+    )
     return written({"format": FORMAT, **package})
-
-
-def _folder(table: str) -> str | None:
-    return f"{table}/" if table in HISTORY_TABLES else None
 
 
 @cache

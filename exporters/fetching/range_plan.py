@@ -175,9 +175,10 @@ def choose_blocks(
     segments = [s.blocks for entry in entries for s in entry.segments]
     inside = [span for span in segments if span.first <= last and first <= span.last]
     if not inside:
+        times = f", {index.times[0]} to {index.times[1]}" if index.times else ""
         raise NotHeldError(
             f"{table} {_asked(start, end)}: there is nothing; the archive of {archive.chain_id} "
-            f"holds blocks {runs[0].first} to {runs[-1].last}{_between(index)}"
+            f"holds blocks {runs[0].first} to {runs[-1].last}{times}"
         )
     return BlockRange(min(span.first for span in inside), max(span.last for span in inside))
 
@@ -220,7 +221,3 @@ def _reaching(
 def _asked(start: Bound | None, end: Bound | None) -> str:
     bounds = (("from", start), ("to", end))
     return " ".join(f"{word} {bound.text}" for word, bound in bounds if bound)
-
-
-def _between(index: ArchiveIndex) -> str:
-    return f", {index.times[0]} to {index.times[1]}" if index.times else ""

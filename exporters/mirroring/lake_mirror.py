@@ -181,7 +181,8 @@ class _Copies:
 
     def _replace_log(self, table: _Table) -> None:
         place = self._path(table.name, LOG)
-        if _contents(place) == table.log:
+        there = {path.name: path.read_bytes() for path in place.glob("*") if path.is_file()}
+        if there == table.log:
             return
         new, old = (self.folder.scratch / name for name in ("log", "log-before"))
         for left in (new, old):
@@ -213,11 +214,6 @@ class _Copies:
     def _count(self, size: int) -> None:
         self.result.lake_files += 1
         self.result.lake_bytes += size
-
-
-def _contents(folder: Path) -> dict[str, bytes]:
-    """The files of a folder, by name; none where it is not there."""
-    return {path.name: path.read_bytes() for path in folder.glob("*") if path.is_file()}
 
 
 def _proof(path: Path, file: ActiveFile) -> Proof:

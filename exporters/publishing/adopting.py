@@ -92,7 +92,9 @@ def adopt(
     """
     sources = {segment.blocks: segment for entry in entries for segment in entry.segments}
     # Bundles after what they join.
-    for stray in sorted(unnamed, key=_length):
+    for stray in sorted(
+        unnamed, key=lambda stray: stray.name.blocks.last - stray.name.blocks.first
+    ):
         try:
             segments = recovery.origin(stray.name.blocks) or _tiles(stray.name.blocks, sources)
             yield _adopted(archive, stray, segments, recovery.scratch)
@@ -101,10 +103,6 @@ def adopt(
             yield IntegrityError(f"{place} cannot be taken into the index: {error}")
         else:
             sources |= {segment.blocks: segment for segment in segments}
-
-
-def _length(stray: Unnamed) -> int:
-    return stray.name.blocks.last - stray.name.blocks.first
 
 
 def _tiles(whole: BlockRange, tiles: Mapping[BlockRange, SegmentSource]) -> Sequence[SegmentSource]:

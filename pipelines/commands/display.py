@@ -175,15 +175,8 @@ def _lines(row: Sequence[str], widths: Sequence[int], digits: Sequence[bool]) ->
 
 
 def _width(text: str) -> int:
-    """How many places the longest line of a text takes on a terminal."""
-    if text.isascii():
-        return max(map(len, text.split("\n")))
-    from unicodedata import combining, east_asian_width
-
-    return max(
-        sum(0 if combining(char) else 1 + (east_asian_width(char) in "WF") for char in line)
-        for line in text.split("\n")
-    )
+    """How many places the longest line of a text takes."""
+    return max(map(len, text.split("\n")))
 
 
 def _print(text: str, *, err: bool = False) -> None:

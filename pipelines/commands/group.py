@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, NoReturn
 
 import click
@@ -16,35 +14,23 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """What a list of the commands says of one, and the package without which it does not start."""
-
-    text: str
-    package: str = "duckdb"
-
-    def __str__(self) -> str:
-        is_there = not self.package or find_spec(self.package) is not None
-        return self.text if is_there else f"Not installed: it needs {self.package}."
-
-
 # Said here, as a list of the commands would else import all that any of them needs.
 _LINES = {
-    "sample": _Line("Copy a sample history to load."),
-    "collect": _Line("Copy segments from a data node into the source."),
-    "run": _Line("Load and publish everything new, through Dagster.", "dagster"),
-    "load": _Line("Load new segments into the warehouse."),
-    "captures": _Line("Load new spam captures into the warehouse."),
-    "publish": _Line("Publish loaded segments to the archive."),
-    "export": _Line("Write one table over a range of blocks as a ZIP."),
-    "fetch": _Line("Fetch published ZIPs from an archive, proven and joined.", ""),
-    "sql": _Line("Query the warehouse, read-only."),
-    "shell": _Line("DuckDB's program on the warehouse, read-only."),
-    "status": _Line("Show segments, gaps, quarantine, loaded, published."),
-    "verify": _Line("Prove hashes, CRCs, rows and index by reading everything."),
-    "repair": _Line("Make the warehouse's log and its files agree again."),
-    "compact": _Line("Merge small volumes of the warehouse."),
-    "serve": _Line("Serve the read API, the archive and downloads.", "uvicorn"),
+    "sample": "Copy a sample history to load.",
+    "collect": "Copy segments from a data node into the source.",
+    "run": "Load and publish everything new, through Dagster.",
+    "load": "Load new segments into the warehouse.",
+    "captures": "Load new spam captures into the warehouse.",
+    "publish": "Publish loaded segments to the archive.",
+    "export": "Write one table over a range of blocks as a ZIP.",
+    "fetch": "Fetch published ZIPs from an archive, proven and joined.",
+    "sql": "Query the warehouse, read-only.",
+    "shell": "DuckDB's program on the warehouse, read-only.",
+    "status": "Show segments, gaps, quarantine, loaded, published.",
+    "verify": "Prove hashes, CRCs, rows and index by reading everything.",
+    "repair": "Make the warehouse's log and its files agree again.",
+    "compact": "Merge small volumes of the warehouse.",
+    "serve": "Serve the read API, the archive and downloads.",
 }
 _OF_PLUGINS = ("serve",)
 
@@ -78,7 +64,7 @@ class _Commands(click.Group):
             return _not_installed(cmd_name, error)
         assert isinstance(command, click.Command)
         if cmd_name in _LINES:
-            command.short_help = _LINES[cmd_name].text
+            command.short_help = _LINES[cmd_name]
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -88,7 +74,7 @@ class _Commands(click.Group):
 
     def _line(self, ctx: click.Context, name: str) -> str:
         if name in _LINES:
-            return str(_LINES[name])
+            return _LINES[name]
         command = self.get_command(ctx, name)
         return command.get_short_help_str() if command else ""
 
@@ -107,14 +93,13 @@ def _plugins() -> EntryPoints:
 
 
 def _not_installed(name: str, error: ModuleNotFoundError) -> click.Command:
-    """A command whose packages are not all installed: it says which, and is listed."""
+    """A command whose packages are not all installed: it says which."""
 
     def refuse() -> NoReturn:
         raise error
 
     anything = {"ignore_unknown_options": True, "allow_extra_args": True}
-    help_text = f"Not installed: it needs {error.name}."
-    return click.Command(name, anything, refuse, short_help=help_text, add_help_option=False)
+    return click.Command(name, anything, refuse, add_help_option=False)
 
 
 @click.group(

@@ -44,10 +44,9 @@ def make_again(
     entries, failed = _adopted(archive, differences, recovery)
     updated_shards = name_in_shards(archive, entries, recovery, differences.lost)
     zips = _made_again(site, archive, differences.missing, segments, failed)
-    unhashed = [
-        *differences.unhashed,
-        *(item for item in entries if _lacks_hash_file(archive, item)),
-    ]
+    head, key = archive.store.head, archive.key
+    adopted = (item for item in entries if head(key(f"{item.path}.sha256")) is None)
+    unhashed = [*differences.unhashed, *adopted]
     for entry in unhashed:
         put_hash_file(archive, entry)
     failed += map(_altered, differences.altered)
@@ -85,10 +84,6 @@ def _adopted(
         else:
             failed.append(Published(archive.place(""), Outcome.DAMAGED, reason=str(result)))
     return entries, failed
-
-
-def _lacks_hash_file(archive: Archive, entry: Entry) -> bool:
-    return archive.store.head(archive.key(f"{entry.path}.sha256")) is None
 
 
 def _made_again(

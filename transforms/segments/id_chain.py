@@ -74,7 +74,11 @@ def id_chain(runs: Iterable[IdRun]) -> IdChain:
         before = joined[-1] if joined else None
         if before is not None and (conflict := contradiction(before, run)):
             contradictions.append(conflict)
-        if before is not None and _follows(before, run):
+        if (
+            before is not None
+            and before.segment_id == run.previous_id
+            and before.last.joins(run.first)
+        ):
             joined[-1] = IdRun(before.first, run.last, run.segment_id, before.previous_id)
         else:
             joined.append(run)
@@ -94,10 +98,6 @@ def contradiction(before: IdRun, after: IdRun) -> Contradiction | None:
 def other_id(segment_id: str, claim: str) -> bool:
     """Whether somebody's word for a segment's id is another one than the computed id."""
     return claim != segment_id and is_cid(claim)
-
-
-def _follows(before: IdRun, after: IdRun) -> bool:
-    return before.segment_id == after.previous_id and before.last.joins(after.first)
 
 
 def index_contradiction(name: str, segment_id: str, index_id: str) -> str:

@@ -81,10 +81,8 @@ class Source:
     def has(self, segments: Iterable[SegmentFile]) -> bool:
         """Whether the files of all these segments are there still as they were listed."""
         with ThreadPoolExecutor(_ASKERS) as pool:
-            return all(pool.map(self._is_there, segments))
-
-    def _is_there(self, segment: SegmentFile) -> bool:
-        return self._reader.head(segment.info.key) == segment.info
+            infos = [segment.info for segment in segments]
+            return infos == [*pool.map(self._reader.head, [info.key for info in infos])]
 
     def _index(self) -> SourceIndex:
         try:

@@ -164,7 +164,8 @@ def _add(
     size = 0
     for item in items:
         if isinstance(item, FoundCapture):
-            row = _capture_row(item)
+            row = {**asdict(item.capture), "height": item.height, "file": item.file}
+            row |= {"line": item.line, "statistics": json.dumps(item.capture.statistics)}
             waiting["captures"].append(row)
             report.captures += 1
         else:
@@ -184,17 +185,6 @@ def _flush(con: Connection, waiting: Mapping[str, list[dict[str, Any]]]) -> None
     for table, rows in waiting.items():
         _append(con, table, rows)
         rows.clear()
-
-
-def _capture_row(item: FoundCapture) -> dict[str, Any]:
-    return {
-        "party_id": item.capture.party_id,
-        "epoch": item.capture.epoch,
-        "height": item.height,
-        "file": item.file,
-        "line": item.line,
-        "statistics": json.dumps(item.capture.statistics),
-    }
 
 
 def _append(

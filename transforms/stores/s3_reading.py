@@ -129,7 +129,8 @@ class StoredObject:
         if start == 0 and length is None:
             request["ChecksumMode"] = "ENABLED"  # botocore holds the body against the service's own
         else:
-            request["Range"] = _span(start, length)
+            end = "" if length is None else start + length - 1
+            request["Range"] = f"bytes={start}-{end}"
         try:
             return self.client.get_object(**request)
         except ClientError as error:
@@ -153,10 +154,6 @@ def _whole_digest(piece: Piece, start: int) -> str:
     if start or not piece.sha256 or len(piece.data) != piece.size:
         return piece.sha256
     return sha256(piece.data).hexdigest()
-
-
-def _span(start: int, length: int | None) -> str:
-    return f"bytes={start}-" if length is None else f"bytes={start}-{start + length - 1}"
 
 
 def listed(client: S3Client, bucket: str, prefix: str, attempts: int) -> Iterator[ObjectTypeDef]:
