@@ -188,13 +188,10 @@ def _index(
     index = index.including(shard_summaries(archive, numbers))
     if index.lines.keys() <= {*numbers, *unchanged}:
         index = index.summed()  # where all is looked at, what its head says is not believed
-    return index_bytes(replace(index, has_lake=_has_lake(archive)))
-
-
-def _has_lake(archive: Archive) -> bool:
-    """Whether anything was ever published to the lake: its manifests have a log."""
+    # Where anything was ever published to the lake, its manifests have a log.
     log = archive.key(f"{LAKE}/{MANIFESTS}/{LOG}/")
-    return next(iter(archive.store.list(log)), None) is not None
+    has_lake = next(iter(archive.store.list(log)), None) is not None
+    return index_bytes(replace(index, has_lake=has_lake))
 
 
 def _conditions(archive: Archive, old: bytes | None) -> bytes:

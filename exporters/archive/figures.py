@@ -28,14 +28,9 @@ def blocks_text(blocks: BlockRange | None) -> str:
     return "none" if blocks is None else f"{blocks.first:,} to {blocks.last:,}"
 
 
-def time_text(time: str) -> str:
-    """A time of RFC 3339 to the second: `2023-06-01 12:00:01`."""
-    return time[:19].replace("T", " ")
-
-
 def times_text(times: tuple[str, str] | None) -> str:
-    """A first and a last time in UTC, to the second; nothing where neither is known."""
-    return " to ".join(time_text(time) or "?" for time in times) if times else ""
+    """A first and a last time in UTC, to the second: `2023-06-01 12:00:01`; empty without any."""
+    return " to ".join(time[:19].replace("T", " ") or "?" for time in times or ())
 
 
 def coverage_bar(axis: BlockRange, layers: Mapping[str, Coverage]) -> list[Mark]:

@@ -45,12 +45,11 @@ from exporters.archive.sums import (
     exchanged,
     id_run_json,
     id_run_of,
-    joined_chain,
     sums_of,
     total,
 )
 from transforms.block_range import BlockRange
-from transforms.segments.id_chain import IdChain, IdRun
+from transforms.segments.id_chain import IdChain, IdRun, id_chain
 from transforms.tables.registry import HISTORY_TABLES
 
 _RUNS = ("covered", "bundled")
@@ -204,7 +203,8 @@ class ArchiveIndex:
     @cached_property
     def ids(self) -> IdChain:
         """How far the network's chain of ids is unbroken over the segments of all ZIPs."""
-        return joined_chain(map(_id_runs, self.lines.values()))
+        texts = (line.partition(_IDS)[2] for line in self.lines.values())
+        return id_chain(run for text in texts for run in _id_runs(text))
 
     @cached_property
     def days(self) -> tuple[BlockDay, ...]:
@@ -325,13 +325,8 @@ def _reaches(summary: Json, blocks: BlockRange) -> bool:
     return any(range_of(run).overlaps(blocks) for run in runs)
 
 
-def _id_runs(line: str) -> tuple[IdRun, ...]:
-    """The runs of ids of a shard, from its line; nothing else of that is read."""
-    return _runs_at(line.partition(_IDS)[2])
-
-
 @lru_cache(maxsize=8192)
-def _runs_at(text: str) -> tuple[IdRun, ...]:
+def _id_runs(text: str) -> tuple[IdRun, ...]:
     """The runs at the start of a text: those of an index that changes are nearly all the same."""
     return tuple(map(id_run_of, _DECODER.raw_decode(text)[0]))
 

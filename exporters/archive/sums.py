@@ -142,11 +142,6 @@ def entries_chain(entries: Iterable[Entry]) -> IdChain:
     return id_chain(sorted(runs, key=lambda run: (run.first, run.segment_id, run.previous_id)))
 
 
-def joined_chain(shards: Iterable[Iterable[IdRun]]) -> IdChain:
-    """The chain over the runs of several shards, ascending."""
-    return id_chain(run for runs in shards for run in runs)
-
-
 def id_run_json(run: IdRun) -> Json:
     """A run of segments with its ends, from which it can be joined to those beside it."""
     return {

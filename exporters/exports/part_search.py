@@ -113,7 +113,11 @@ class PartSearch:
         columns = CsvColumns(plan.table)
         if not outage.lasts:
             try:
-                columns = archive.csvs_inside(plan.table, plan.blocks, self._note_shard)
+                columns = archive.csvs_inside(
+                    plan.table,
+                    plan.blocks,
+                    lambda blocks, error: self.damages.note(str(error), blocks, str(error)),
+                )
             except ConnectionError as error:
                 outage.begin()
                 _log.warning(
@@ -242,10 +246,6 @@ class PartSearch:
         part = staged_part(stage, receipt, self.places.proofs, self.find_equal)
         self.progress(part.source.size)
         return part
-
-    def _note_shard(self, blocks: BlockRange, error: IntegrityError) -> None:
-        """A shard of the index cannot be read: its ZIPs are passed over."""
-        self.damages.note(str(error), blocks, str(error))
 
 
 def _chosen(span: Span, published: PublishedCsvs, rows: Sequence[int]) -> list[int]:

@@ -7,7 +7,7 @@ them give the same bytes with the same guarantees.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -63,15 +63,12 @@ class RangeExporter:
     style: NameStyle = NameStyle.SPEC
     rendered_bytes: int = RENDERED_BYTES
     memory_limit: str = RENDERING_LIMIT
+    _outage: Outage = field(default_factory=Outage, init=False)
 
     @cached_property
     def proofs(self) -> Proofs:
         """What was proven of ZIPs, by any process."""
         return Proofs(self.cache / "proofs.sqlite")
-
-    @cached_property
-    def _outage(self) -> Outage:
-        return Outage()
 
     def export(
         self,

@@ -79,23 +79,26 @@ def command(
         raise click.UsageError("--all fetches everything: leave --table, --from and --to out")
     if not is_whole and table is None:
         raise click.UsageError("give --table TABLE, or --all")
-    public_key = _public_key(key) if key else None
+    public_key = None
+    if key:
+        from exporters.signing_keys import read_public_key  # only who has a key needs minisign
+
+        public_key = read_public_key(key)
     with opened_archive(archive) as store:
         if is_whole:
             names = chains(store) if chain is None else (chain,)
             sources = [_signed(choose_chain(store, name), public_key) for name in names]
-            mirrors = [_mirrored(screen, origin, out, jobs, key) for origin in sources]
+            progress, warn, is_signed = screen.progress, screen.message, key is not None
+            mirrors = [
+                mirror_all(
+                    origin, out, is_signed=is_signed, jobs=jobs, progress=progress, warn=warn
+                )
+                for origin in sources
+            ]
             show_mirrors(screen, mirrors)
         elif table:
             source = _signed(choose_chain(store, chain), public_key)
             _fetch_range(screen, source, (table, start, end), out, jobs)
-
-
-def _public_key(key: str) -> PublicKey:
-    # Only who has a key needs minisign.
-    from exporters.signing_keys import read_public_key
-
-    return read_public_key(key)
 
 
 def _signed(source: Archive, public_key: PublicKey | None) -> Archive:
@@ -104,13 +107,6 @@ def _signed(source: Archive, public_key: PublicKey | None) -> Archive:
     from exporters.fetching.signed import signed_archive
 
     return signed_archive(source, public_key)
-
-
-def _mirrored(screen: Screen, source: Archive, out: Path, jobs: int, key: str | None) -> Mirrored:
-    progress, warn = screen.progress, screen.message
-    return mirror_all(
-        source, out, is_signed=key is not None, jobs=jobs, progress=progress, warn=warn
-    )
 
 
 def _fetch_range(

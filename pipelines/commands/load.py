@@ -83,9 +83,10 @@ def _load_source(screen: Screen, site: Site) -> int:
     site.warehouse.record_refusals(survey)
     total = sum(file.info.size for file in survey.pending)
     with screen.progress("loading", total) as advance:
-        outcomes = list(
-            _load(site.with_progress(advance), [file.blocks for file in survey.pending])
-        )
+        segments = [file.blocks for file in survey.pending]
+        batches = plan_batches(segments, [blocks.key for blocks in segments], site.settings.batch)
+        watched = site.with_progress(advance)
+        outcomes = [load_segments(watched, batch.segments) for batch in batches]
     if not survey.pending:  # a load that was killed at its very end has left the rest to us
         site.sweep()
         site.warehouse.show()
@@ -103,12 +104,6 @@ def _refused(site: Site, survey: Survey) -> dict[str, str]:
     reasons = {refusal.key: refusal.reason for refusal in survey.refused}
     reasons |= {file.key: file.reason for file in site.warehouse.quarantined()}
     return dict(sorted(reasons.items()))
-
-
-def _load(site: Site, segments: Sequence[BlockRange]) -> Iterator[LoadOutcome]:
-    keys = [blocks.key for blocks in segments]
-    for batch in plan_batches(segments, keys, site.settings.batch):
-        yield load_segments(site, batch.segments)
 
 
 def _show(

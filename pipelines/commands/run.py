@@ -68,8 +68,12 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
         after = before if completion.is_nothing and not runs else measured_status(site)
         segments = frozenset(after.published).difference(before.published)
         tables = published_tables(site, segments)
-        lake = LakeReport() if any(run.of_machine for run in runs) else _sweep_lake(site, after)
-    _record_look(site)
+        is_swept = site.settings.lake and after.published and not any(r.of_machine for r in runs)
+        lake = sweep(site) if is_swept else LakeReport()
+    if site.settings.metrics is not None:
+        from pipelines.running import record_look  # Dagster takes a second to import
+
+        record_look(site, dagster_home())
     failed = completion.failed
     show_completion(screen, completion)
     screen.table("not in the archive", ("file", "reason"), ((p.name, p.reason) for p in failed))
@@ -80,13 +84,6 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
         return MACHINE
     is_well = not (after.refused or failed or lake.refused or any(run.failure for run in runs))
     return OK if is_well else FINDINGS
-
-
-def _sweep_lake(site: Site, status: SiteStatus) -> LakeReport:
-    """Remove what the lake no longer needs, where there is one."""
-    if not (site.settings.lake and status.published):
-        return LakeReport()
-    return sweep(site)
 
 
 def _bundles_are_due(site: Site) -> bool:
@@ -127,14 +124,6 @@ def _run(site: Site, screen: Screen, status: SiteStatus) -> Iterator[FinishedRun
     with screen.progress("loading", total) as advance:
         run_everything(site.with_progress(advance), status, dagster_home(), report)
     yield from runs
-
-
-def _record_look(site: Site) -> None:
-    if site.settings.metrics is not None:
-        # Dagster takes a second to import.
-        from pipelines.running import record_look
-
-        record_look(site, dagster_home())
 
 
 def _facts(

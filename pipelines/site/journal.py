@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from exporters.archive.archive import Archive
 from exporters.archive.shards import shard_path
 from pipelines.site.site import Site
 from transforms.errors import IntegrityError
@@ -47,7 +46,8 @@ def finish_interrupted(site: Site) -> int:
             with path.open() as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 # A publisher that died before it did anything leaves an empty file, or no shard.
-                if shards := [*_shards_there(archive, json.loads(file.read() or "[]"))]:
+                numbers, head = json.loads(file.read() or "[]"), archive.store.head
+                if shards := [n for n in numbers if head(archive.key(shard_path(n))) is not None]:
                     # What renders pages takes its time to import, and hardly anybody dies.
                     from exporters.archive.documents import refresh
 
@@ -60,9 +60,3 @@ def finish_interrupted(site: Site) -> int:
             continue
         finished += 1
     return finished
-
-
-def _shards_there(archive: Archive, numbers: Iterable[int]) -> Iterator[int]:
-    for number in numbers:
-        if archive.store.head(archive.key(shard_path(number))) is not None:
-            yield number

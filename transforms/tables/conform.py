@@ -32,12 +32,10 @@ def _same(sql: str) -> str:
     return sql
 
 
-def _as_text(sql: str) -> str:
-    return f"{sql}::varchar"
-
-
 def _cast(type_name: str) -> Conversion:
-    return Conversion(type_name, lambda text: f"try_cast({text} as {type_name})", _as_text)
+    return Conversion(
+        type_name, lambda text: f"try_cast({text} as {type_name})", lambda sql: f"{sql}::varchar"
+    )
 
 
 def _render_time(sql: str) -> str:

@@ -11,12 +11,13 @@ from exporters.archive.entries import Entry, SegmentSource, columns_of, entry_js
 from exporters.archive.index import ArchiveIndex, ShardSummary, index_bytes, parse_index
 from exporters.archive.page import chain_page
 from exporters.archive.shards import Shard
-from exporters.archive.sums import entries_chain, id_run_json, id_run_of, joined_chain
+from exporters.archive.sums import entries_chain, id_run_json, id_run_of
 from tests.archive_kit import CHAIN
 from tests.exporters.archive.test_index import entry
 from tests.page_kit import Page
 from transforms.block_range import BlockRange
 from transforms.segments.cid import CidHasher
+from transforms.segments.id_chain import id_chain
 
 
 def _cid(name: str) -> str:
@@ -53,7 +54,7 @@ def test_the_chain_of_entries(entries: list[Entry], runs: list[str]) -> None:
 def test_shards_are_joined_by_their_runs() -> None:
     shards = [entries_chain([_entry("orders", one)]) for one in ((0, A, ""), (1, B, A), (2, C, A))]
     written = [[id_run_json(run) for run in shard.runs] for shard in shards]
-    chain = joined_chain([id_run_of(run) for run in runs] for runs in written)
+    chain = id_chain(id_run_of(run) for runs in written for run in runs)
     assert [str(run.blocks) for run in chain.runs] == ["1-20", "21-30"]
     (wrong,) = chain.contradictions
     assert (wrong.before.last, wrong.after.first) == (BlockRange(11, 20), BlockRange(21, 30))
