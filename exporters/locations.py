@@ -69,6 +69,10 @@ def _switch(flag: str | bool) -> bool:
     return switches[flag]
 
 
+def _expanded(path: str | Path) -> Path:
+    return Path(path).expanduser()
+
+
 Positive = Annotated[int, Kind(_number(int, lambda n: n >= 1), "a whole number from 1 up")]
 Natural = Annotated[int, Kind(_number(int, lambda n: n >= 0), "a whole number from 0 up")]
 Amount = Annotated[float, Kind(_number(float, lambda n: 0 <= n < inf), "a number from 0 up")]
@@ -97,7 +101,7 @@ class Locations:
     source: str = EMBEDDED_SOURCE
     warehouse: str = str(EMBEDDED_DATA / "warehouse")
     archive: str = str(EMBEDDED_DATA / "archive")
-    cache: Annotated[Path | None, Kind(lambda path: Path(path).expanduser())] = None
+    cache: Annotated[Path | None, Kind(_expanded)] = None
     cache_bytes: Natural = MOST_CACHE_BYTES
     memory_mb: Positive = MEMORY_MB
     name_style: Style = NameStyle.SPEC
