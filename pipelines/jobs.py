@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import dagster as dg
-from pydantic import Field
 
 from pipelines.assets import keys
 from pipelines.old_runs import remove_old_runs
@@ -13,9 +12,8 @@ from pipelines.retries import retried_if_transient
 from pipelines.site.collection_state import collection_state
 from pipelines.site.completing import complete_archive
 from pipelines.site.site import Site
-from transforms.block_range import BlockRange
 from transforms.verifying.findings import Finding
-from transforms.verifying.verification import Scope, Verification
+from transforms.verifying.verification import Verification
 
 _LAST_BLOCK = 2**63 - 1
 # What reads or writes more than a batch may take longer than a run of `dagster.yaml` does.
@@ -116,25 +114,13 @@ def export_range() -> None:
 
 
 class CheckConfig(dg.Config):
-    """What to check; nothing given: everything, however long it takes.
+    """How to check: `quick` takes a random sample.
 
-    `tables` and `from_block` to `to_block` restrict it, `quick` takes a random sample; after
-    `minutes` it stops, and the next run of the same check goes on from there.
+    After `minutes` it stops, and the next run of the same check goes on from there; None: never.
     """
 
-    tables: list[str] = Field(default_factory=list)
-    from_block: int | None = None
-    to_block: int | None = None
     quick: bool = False
     minutes: float | None = None
-
-    @property
-    def scope(self) -> Scope:
-        """What is checked. Raises `SegmentError` for blocks that are none."""
-        if self.from_block is None and self.to_block is None:
-            return Scope(tuple(self.tables))
-        last = _LAST_BLOCK if self.to_block is None else self.to_block
-        return Scope(tuple(self.tables), BlockRange(self.from_block or 0, last))
 
 
 @dg.op
@@ -150,10 +136,9 @@ def prove_everything(
     count = 0
     with (
         retried_if_transient(context.retry_number),
-        proven_before(site, config.scope) as (proven, sound),
+        proven_before(site) as (proven, sound),
     ):
         check = Verification(
-            config.scope,
             config.quick,
             seconds,
             proven,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from api.core.api_errors import InvalidArgumentError, NotFoundError, Reason
@@ -14,67 +13,14 @@ from api.queries.requests import TABLES, ExportNetworkHistory
 from exporters.exports.plan import InvalidExportError, NotHeldError
 from exporters.exports.range_export import RangeExporter
 from exporters.zips.layout import Layout
-from transforms.block_range import BlockRange
 from transforms.duck_errors import Error as DuckError
 from transforms.errors import IntegrityError, RangeError
-from transforms.objects import StoredFile
-from transforms.segments.segment_name import SegmentName
-from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.manifests.receipt_columns import ReceiptColumns
 from transforms.warehouse.manifests.shapes import Volume
-from transforms.warehouse.questions.holdings import catalog_receipts
-from transforms.warehouse.questions.range_choice import choose_between
+from transforms.warehouse.questions.holdings import Holdings
+from transforms.warehouse.questions.range_choice import TimedSegments, choose_between
 
 _PROVE_BYTES = 64 * 2**20
 """How much of a ZIP is proven before its first byte is sent; a longer one starts in seconds too."""
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotHoldings:
-    """What a snapshot holds, for `exporters.exports.range_export`; `read` are files to render."""
-
-    reading: Reading
-    read: set[Path] = field(default_factory=set)
-
-    def receipts(self, table: str, blocks: BlockRange) -> ReceiptColumns:
-        """See `warehouse.questions.holdings.Holdings`; of lost volumes their manifests say it."""
-        return catalog_receipts(self.reading.snapshot.catalog, table, blocks, self._rows)
-
-    def _rows(
-        self, sql: str, _manifests: Sequence[StoredFile], values: list[Any]
-    ) -> Sequence[Sequence[Any]]:
-        return self.reading.rows(sql, values)
-
-    def segments(self) -> list[SegmentName]:
-        """See `transforms.warehouse.questions.holdings.Holdings`."""
-        return [segment.name for segment in self.reading.snapshot.catalog.segments.values()]
-
-    def rows(self, table: str, blocks: BlockRange) -> Path | None:
-        """See `transforms.warehouse.questions.holdings.Holdings`."""
-        catalog = self.reading.snapshot.catalog
-        if file := catalog.volume_of(blocks).data.get(table):
-            self.read.add(catalog.files.path(file))
-        return catalog.data_path(blocks, table)
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotTimes:
-    """The segments of a snapshot, for `transforms.warehouse.questions.range_choice`."""
-
-    reading: Reading
-
-    @property
-    def catalog(self) -> Catalog:
-        """See `TimedSegments.catalog`."""
-        return self.reading.snapshot.catalog
-
-    def rows(self, volume: Volume, sql: str, values: list[int]) -> Sequence[tuple[Any, ...]]:
-        """See `TimedSegments.rows`."""
-        if "blocks" not in volume.shapes:
-            return ()
-        self.reading.check_rows()
-        blocks = self.reading.snapshot.table(volume, "blocks").source
-        return self.reading.rows(sql.format(blocks=blocks), values)
 
 
 def _chosen(reading: Reading, request: ExportNetworkHistory) -> tuple[int, int]:
@@ -84,8 +30,17 @@ def _chosen(reading: Reading, request: ExportNetworkHistory) -> tuple[int, int]:
     if request.first or request.last:
         what = "give fromBlock and toBlock, or from and to, and not both"
         raise InvalidArgumentError(Reason.NO_SEGMENTS, what)
+
+    def ask(volume: Volume, sql: str, values: list[int]) -> Sequence[tuple[Any, ...]]:
+        if "blocks" not in volume.shapes:
+            return ()
+        reading.check_rows()
+        blocks = reading.snapshot.table(volume, "blocks").source
+        return reading.rows(sql.format(blocks=blocks), values)
+
     try:
-        chosen = choose_between(SnapshotTimes(reading), request.start, request.end).blocks
+        segments = TimedSegments(reading.snapshot.catalog, ask)
+        chosen = choose_between(segments, request.start, request.end).blocks
     except RangeError as error:
         raise InvalidArgumentError(Reason.NO_SEGMENTS, str(error)) from error
     return chosen.first, chosen.last
@@ -114,7 +69,7 @@ class ExportQuery:
         if not request.table:
             raise InvalidArgumentError(Reason.NO_TABLE, "empty table name")
         blocks = _chosen(reading, request)
-        holdings = SnapshotHoldings(reading)
+        holdings = Holdings(reading.snapshot.catalog, reading.rows)
         try:
             return self.exporter.export(
                 holdings,

@@ -6,25 +6,28 @@ The check of the lake and what corrects it ask the same, so that what one finds 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
 from exporters.archive.lake_place import MANIFESTS
-from exporters.lake.log.table_version import ActiveFile
-from exporters.lake.tables import Version
+from exporters.archive.revisions import Revision, record
+from exporters.lake.lake_files import PARQUET_TYPE, Lake
+from exporters.lake.log.table_version import ActiveFile, FileName
+from exporters.lake.tables import LakeTable, NewFile, Version
+from exporters.publishing.replace import Correction
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.duck import Connection, quote_files
 from transforms.errors import IntegrityError
 from transforms.lake.parquet_files import lake_reader, readable_file
 from transforms.lake.statistics import Statistics, fitted, read_statistics
 from transforms.scratch import scratch_folder
+from transforms.stores.store import object_sha256
 from transforms.tables.file_columns import RECEIPT_LIST, FileColumn
 from transforms.warehouse.checks.file_check import (
     csvs_problem,
     file_types,
-    rows_problem,
     types_problem,
 )
 from transforms.warehouse.manifests.data_files import file_sql
@@ -91,28 +94,26 @@ def file_problems(
         yield f"it has {size} bytes, its table's log says {file.bytes}"
     try:
         if version.table == MANIFESTS:
-            yield from _manifest_problems(version, file, copy, receipts)
+            yield from _log_problems(version, file, manifest_statistics(copy))
+            if [*contiguous_runs(segment_blocks(copy))] != [file.blocks]:
+                yield "its segments are not those of its name"
+            own = receipts_digest(manifest_receipts([copy]))
+            if receipts is not None and own != receipts_digest(receipts):
+                yield "its receipts are not those of what is loaded"
             return
         with readable_file(copy, scratch):
-            columns = _columns(version, file_types(con, copy))
+            types, described = version.content.columns, version.content.statistics_of
+            names = (name for name in file_types(con, copy) if name in types and name[0] != "_")
+            columns = [FileColumn(name, types[name], name in described) for name in names]
             if problem := types_problem(con, copy, columns):
                 yield problem
                 return
             statistics = read_statistics(con, file_sql(quote_files([copy])), columns)
             yield from _log_problems(version, file, statistics)
-            if receipts is not None:
-                problem = rows_problem(con, copy, receipts)
-                if problem := problem or csvs_problem(con, copy, receipts, scratch):
-                    yield problem
+            if receipts is not None and (problem := csvs_problem(con, copy, receipts, scratch)):
+                yield problem
     except IntegrityError as error:
         yield str(error)
-
-
-def _columns(version: Version, names: Iterable[str]) -> list[FileColumn]:
-    """Those of the table's columns that a file with these has, besides our own."""
-    types, described = version.content.columns, version.content.statistics_of
-    own = [name for name in names if name in types and not name.startswith("_")]
-    return [FileColumn(name, types[name], name in described) for name in own]
 
 
 def _log_problems(version: Version, file: ActiveFile, statistics: Statistics) -> Iterator[str]:
@@ -134,12 +135,44 @@ def _log_problems(version: Version, file: ActiveFile, statistics: Statistics) ->
         yield f"its table's log has statistics that Strata does not write: {sorted(more)}"
 
 
-def _manifest_problems(
-    version: Version, file: ActiveFile, copy: Path, receipts: Sequence[Receipt] | None
-) -> Iterator[str]:
-    yield from _log_problems(version, file, manifest_statistics(copy))
-    if [*contiguous_runs(segment_blocks(copy))] != [file.blocks]:
-        yield "its segments are not those of its name"
-    own = manifest_receipts([copy])
-    if receipts is not None and receipts_digest(own) != receipts_digest(receipts):
-        yield "its receipts are not those of what is loaded"
+def put_in_place(
+    version: Version, new: Sequence[NewFile], old: Sequence[ActiveFile], correction: Correction
+) -> None:
+    """Let a table have new files instead of old ones and of foreign ones, in one version of it.
+
+    Every file that goes is in the revisions before it does, with the reason. What the log says of a
+    file that stays, because the new one has the same bytes, is said anew. Raises `LostRaceError`
+    where the version is not the newest.
+    """
+    lake, first = version.lake, next((file.sha256 for file in new), "")
+    for right in new:
+        _put_right(lake, lake.path(version.table, right.name), right, correction)
+    names = {right.name for right in new}
+    going = [*version.foreign, *(file for file in old if file.name not in names)]
+    for file in going:
+        parts = FileName.parse(file.name)
+        path = lake.path(version.table, file.name)
+        _record(lake, path, parts.digest if parts else "unknown", first, correction)
+    LakeTable(lake, version.table).put(version, new, going)
+
+
+def _record(lake: Lake, path: str, known_hash: str, new: str, correction: Correction) -> None:
+    """Write down that a file goes, and which one comes; where several do, the first of them.
+
+    `known_hash` stands for its hash where it is gone: all that is left of it.
+    """
+    try:
+        old = object_sha256(lake.archive.store, lake.archive.key(path))
+    except FileNotFoundError:
+        old = known_hash
+    record(lake.archive, Revision(path, old, new, correction.reason, correction.at))
+
+
+def _put_right(lake: Lake, path: str, file: NewFile, correction: Correction) -> None:
+    """Where other bytes lie under the name of a file, put the right ones there, on the record."""
+    store, key = lake.archive.store, lake.archive.key(path)
+    info = store.head(key)
+    if info is None or object_sha256(store, key) == file.sha256:
+        return
+    _record(lake, path, "", file.sha256, correction)
+    store.put_if_match(key, file.path, info.version, PARQUET_TYPE, sha256=file.sha256)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -34,27 +35,24 @@ def log_files(lake: Lake, table: str) -> dict[str, bytes]:
 
     Raises `IntegrityError` where one is damaged.
     """
-    try:
+    with _naming_damage(lake, table):
         return named_files(lake.archive.store, lake.key(table, LOG))
-    except IntegrityError as error:
-        raise _damaged(lake, table, error) from error
 
 
 def log_version(lake: Lake, table: str, files: Mapping[str, bytes]) -> Version | None:
-    """The version of a table that the files of its log say; None without any.
-
-    Raises `IntegrityError` where one is damaged.
-    """
-    try:
+    """The version of a table that the files of its log say; None without any. See `log_files`."""
+    with _naming_damage(lake, table):
         content = parsed_files(files)
+        return Version(lake, table, content) if content else None
+
+
+@contextmanager
+def _naming_damage(lake: Lake, table: str) -> Iterator[None]:
+    try:
+        yield
     except IntegrityError as error:
-        raise _damaged(lake, table, error) from error
-    return Version(lake, table, content) if content else None
-
-
-def _damaged(lake: Lake, table: str, error: IntegrityError) -> IntegrityError:
-    place = lake.place(table, LOG)
-    return IntegrityError(f"{place} is damaged: its keeper should run strata verify; {error}")
+        place, remedy = lake.place(table, LOG), "its keeper should run strata verify"
+        raise IntegrityError(f"{place} is damaged: {remedy}; {error}") from error
 
 
 @dataclass

@@ -100,10 +100,16 @@ def publish_states(archive: Archive, volumes: Iterable[Volume], files: LocalFile
 
     Raises `ConflictError` where other bytes lie under a state's name.
     """
-    states = [_state(volume) for volume in volumes]
+    states = [StateFile(v.version, v.blocks, v.file.size, v.file.sha256) for v in volumes]
+    store, kind = archive.store, "application/vnd.duckdb"
     with files.hold([state.stored for state in states]):
         for state in states:
-            _put(archive, state, files.path(state.stored))
+            key, path = archive.key(state.path), files.path(state.stored)
+            info = store.head(key)
+            if info is None or info.size != state.bytes:
+                store.put_if_absent(
+                    key, path, content_type=kind, sha256=state.sha256, immutable=True
+                )
 
     def change(before: bytes | None) -> bytes:
         newest = {state.version: state for state in _sound(archive, before)}
@@ -139,19 +145,6 @@ def sweep_states(archive: Archive, infos: Iterable[ObjectInfo], oldest: float) -
     for key in gone:
         archive.store.delete(key)
     return gone
-
-
-def _state(volume: Volume) -> StateFile:
-    return StateFile(volume.version, volume.blocks, volume.file.size, volume.file.sha256)
-
-
-def _put(archive: Archive, state: StateFile, path: Path) -> None:
-    key, kind = archive.key(state.path), "application/vnd.duckdb"
-    info = archive.store.head(key)
-    if info is None or info.size != state.bytes:
-        archive.store.put_if_absent(
-            key, path, content_type=kind, sha256=state.sha256, immutable=True
-        )
 
 
 def _sound(archive: Archive, data: bytes | None) -> tuple[StateFile, ...]:

@@ -9,12 +9,9 @@ from pathlib import Path
 from exporters.archive.shards import shard_blocks, shard_number
 from transforms.block_range import BlockRange
 from transforms.coverage import Coverage, difference, union
-from transforms.duck import Connection, quote_files
 from transforms.tables.registry import HISTORY_TABLES
-from transforms.verifying.verification import Scope
 from transforms.warehouse.checks.warehouse_check import Holding
-from transforms.warehouse.manifests.manifest import receipts_source
-from transforms.warehouse.manifests.manifest_rows import read_receipts
+from transforms.warehouse.manifests.manifest import manifest_receipts
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.manifests.shapes import Volume
 
@@ -23,19 +20,17 @@ Named = tuple[str, BlockRange]
 
 
 class Expected:
-    """What a warehouse holds, in a scope, by the shards of the index that it belongs to.
+    """What a warehouse holds, by the shards of the index that it belongs to.
 
     Memory is that of one shard, and of all segments. Of a chain whose warehouse is not known
     (`holding` is None) nothing is expected, and nothing is missed.
     """
 
-    def __init__(self, holding: Holding | None = None, scope: Scope | None = None) -> None:
+    def __init__(self, holding: Holding | None = None) -> None:
         self._is_known = holding is not None
         self._holding = holding or Holding()
-        self._scope = scope or Scope()
         self._catalog = self._holding.catalog
-        segments = self._catalog.blocks if self._catalog else ()
-        self._segments = {segment for segment in segments if self._scope.reaches(segment)}
+        self._segments = set(self._catalog.blocks if self._catalog else ())
         self._hulls: dict[int, BlockRange] = {}
         for blocks in sorted(self._segments):
             first = self._hulls.get(shard_number(blocks), blocks).first
@@ -55,8 +50,6 @@ class Expected:
             (receipt.table, receipt.blocks): receipt
             for receipt in self._catalog.receipts(hull, begin)
             if receipt.table in HISTORY_TABLES
-            and self._scope.has_table(receipt.table)
-            and receipt.blocks in self._segments
         }
 
     def origin(self, number: int) -> str:
@@ -90,9 +83,8 @@ class Expected:
 
 @dataclass
 class KeptManifests:
-    """Proven manifests by their blocks, which `opened` reads; none is known in `lacking`."""
+    """Proven manifests by their blocks; none is known in `lacking`."""
 
-    opened: Connection
     files: dict[BlockRange, Path] = field(default_factory=dict)
     lacking: list[BlockRange] = field(default_factory=list)
 
@@ -112,11 +104,5 @@ class KeptManifests:
     def receipts(self, blocks: BlockRange, more: str = "") -> list[Receipt]:
         """The receipts of segments that begin in these blocks, ascending; `more` is SQL."""
         files = [path for own, path in self.files.items() if own.overlaps(blocks)]
-        if not files:
-            return []
-        query = (
-            f"from {receipts_source(quote_files(files))} where first_block "
-            f"between {blocks.first} and {blocks.last} {more} order by first_block"
-        )
-        # A result of another query may be unfinished.
-        return read_receipts(self.opened.cursor(), query, {})
+        where = f"first_block between {blocks.first} and {blocks.last} {more}"
+        return [*manifest_receipts(files, where)]

@@ -32,7 +32,7 @@ def state_findings(
         states = ()
     verification.counts.read(Kind.DOCUMENTS, int(is_listed))
     for state in states:
-        is_chosen = verification.chooses_file(len(states))
+        is_chosen = verification.chooses(Kind.LAKE_FILES, len(states))
         yield from _state(archive, verification, state, is_chosen=is_chosen)
     named = {archive.key(state.path) for state in states}
     for info in listed_states(archive, listing.left):

@@ -50,7 +50,7 @@ class SegmentsCheck:
         """Compare; what the lake lacks may be under way, so it is asked for again in the end."""
         tables = sound_index(self.archive).tables
         published = completeness(tables).complete
-        present = self._in_scope(self.coverage.get(MANIFESTS, ()))
+        present = self.coverage.get(MANIFESTS, ())
         for volume in self.expected.volumes():
             if any(inside([volume.blocks], published)):
                 self._add_rows(volume.data, [volume.blocks])
@@ -62,7 +62,7 @@ class SegmentsCheck:
             table: intersection(runs, published) for table, runs in self._with_rows.items()
         }
         lacking = {
-            table: difference(self._in_scope(runs), self.coverage[table])
+            table: difference(runs, self.coverage[table])
             for table, runs in wanted.items()
             if table in self.coverage
         }
@@ -72,10 +72,6 @@ class SegmentsCheck:
         # That of a loaded segment is missed elsewhere.
         known = union((*published, *self.expected.loaded))
         yield from self._not_published(difference(present, known))
-
-    def _in_scope(self, coverage: Coverage) -> Coverage:
-        blocks = self.verification.scope.blocks
-        return intersection(coverage, (blocks,)) if blocks else coverage
 
     def _add_rows(self, tables: Iterable[str], blocks: Sequence[BlockRange]) -> None:
         for table in tables:
@@ -94,7 +90,7 @@ class SegmentsCheck:
             receipts = self.manifests.receipts(shard_blocks(number))
             zips = self._zips(number)
             rows: dict[str, list[BlockRange]] = {}
-            for receipt in filter(self._is_in_scope, receipts):
+            for receipt in receipts:
                 if receipt.rows:
                     rows.setdefault(receipt.table, []).append(receipt.blocks)
                 csv = zips.get((receipt.table, receipt.blocks))
@@ -102,10 +98,6 @@ class SegmentsCheck:
                     yield self._disagreement(receipt, csv)
             for table, blocks in rows.items():
                 self._add_rows([table], blocks)
-
-    def _is_in_scope(self, receipt: Receipt) -> bool:
-        scope = self.verification.scope
-        return scope.has_table(receipt.table) and scope.reaches(receipt.blocks)
 
     def _zips(self, number: int) -> Mapping[Named, Csv]:
         """The single CSVs of a shard; none where it is damaged, which is found elsewhere."""

@@ -44,9 +44,9 @@ _TABLE = (
 )
 
 
-def listed_object(store: Store, listing: StoreListing | None, key: str) -> ObjectInfo | None:
+def listed_object(store: Store, listing: StoreListing, key: str) -> ObjectInfo | None:
     """An object as listed; a listing is not believed, what it lacks is asked for by name."""
-    return (listing.find(key) if listing is not None else None) or store.head(key)
+    return listing.find(key) or store.head(key)
 
 
 @dataclass(slots=True)
@@ -86,16 +86,14 @@ class StoreListing:
                 self._con.execute("pragma journal_mode = off").fetchall()
                 self._con.execute("pragma synchronous = off")
                 self._con.execute(_TABLE)
-                self._fill(store)
+                infos = iter(store.list())
+                insert = "insert or replace into objects values (?, ?, ?, ?, ?, ?)"
+                while rows := [self._row(info) for info in islice(infos, _AT_ONCE)]:
+                    self._con.executemany(insert, rows)
+                self._con.commit()
         except BaseException:
             self.close()
             raise
-
-    def _fill(self, store: Store) -> None:
-        infos = iter(store.list())
-        while rows := [self._row(info) for info in islice(infos, _AT_ONCE)]:
-            self._con.executemany("insert or replace into objects values (?, ?, ?, ?, ?, ?)", rows)
-        self._con.commit()
 
     def _row(self, info: ObjectInfo) -> tuple[str | float | None, ...]:
         match = _OF_SHARD.fullmatch(info.key)
@@ -150,9 +148,8 @@ class StoreListing:
     def cross_off_shards(self, chain_id: str, numbers: Iterable[int]) -> None:
         """All that was listed of these shards of a chain is accounted for."""
         with self._locked():
-            delete = (
-                "delete from objects where chain = ? and shard in (select value from json_each(?))"
-            )
+            chosen = "chain = ? and shard in (select value from json_each(?))"
+            delete = f"delete from objects where {chosen}"  # noqa: S608 - ours
             self._con.execute(delete, [chain_id, json.dumps([*numbers])])
 
     def left(self, first: str = "") -> Iterator[ObjectInfo]:

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import partial
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from exporters.archive.archive import CHAINS, Archive, chains, read_small
 from exporters.archive.documents import ArchiveDocument, chain_documents, documents, shard_documents
 from exporters.archive.hash_lists import ENDING, SIGNATURES
-from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL
+from exporters.archive.lake_place import LAKE
+from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL, unsealed_sql
 from exporters.archive.revisions import REVISIONS, REVISIONS_COPY, right_revisions
 from exporters.archive.sound_documents import HOME
 from exporters.signing_keys import PublicKey, check_signature
 from transforms.errors import IntegrityError
+from transforms.lake.public_views import file_lists
 from transforms.stores.read_only import ReadOnlyStore
-from transforms.stores.store import Store
+from transforms.stores.store import Store, content_sha256
 from transforms.verifying.findings import Finding, Problem, Remedy, unreadable
 from transforms.verifying.verification import Counts, Kind
 
-_KINDS = {
-    "json": Kind.DOCUMENTS,
-    "xml": Kind.DOCUMENTS,
-    "txt": Kind.DOCUMENTS,
-    "html": Kind.PAGES,
-    "sha256": Kind.HASH_FILES,
-    "": Kind.HASH_FILES,
-}
+_KINDS = {".html": Kind.PAGES, ".sha256": Kind.HASH_FILES, "": Kind.HASH_FILES}
 _NEITHER = Remedy(
     (), f"put {REVISIONS} or {REVISIONS_COPY} back from a backup: nothing else says this"
 )
@@ -55,33 +50,79 @@ class RightStore(ReadOnlyStore):
         return self._right[key][start : None if length is None else start + length]
 
 
-def shard_findings(
-    archive: Archive, number: int, counts: Counts, remedy: Remedy
-) -> Iterator[Finding]:
-    """Compute what follows from a sound shard alone, and compare it with what is there."""
-    for document in shard_documents(archive, number):
-        yield from _document(archive, None, document, counts, remedy)
+@dataclass(frozen=True, slots=True)
+class DocumentsCheck:
+    """The check of one chain's documents; what was read is counted."""
 
+    archive: Archive
+    counts: Counts
+    remedy: Remedy
 
-def document_findings(
-    archive: Archive,
-    numbers: Sequence[int],
-    unchanged: Collection[int],
-    counts: Counts,
-    remedy: Remedy,
-    *,
-    with_store: bool,
-) -> Iterator[Finding]:
-    """Compute what follows from these shards together, and compare it with what is there.
+    def of_shard(self, number: int) -> Iterator[Finding]:
+        """Compute what follows from a sound shard alone, and compare it with what is there."""
+        for document in shard_documents(self.archive, number):
+            yield from self._document(document)
 
-    They are sound; that `unchanged` ones follow was compared before. `with_store` includes the list
-    of all chains, and their page.
-    """
-    right = RightStore(archive.store)
-    yield from _revisions(archive, counts, remedy)
-    for document in chain_documents(Archive(right, archive.chain_id), numbers, unchanged):
-        if document.key not in (CHAINS, HOME) or with_store:
-            yield from _document(archive, right, document, counts, remedy)
+    def of_all(
+        self, numbers: Sequence[int], unchanged: Collection[int], *, with_store: bool
+    ) -> Iterator[Finding]:
+        """Compute what follows from these shards together, and compare it with what is there.
+
+        They are sound; that `unchanged` ones follow was compared before. `with_store` includes the
+        list of all chains, and their page.
+        """
+        right = RightStore(self.archive.store)
+        yield from self._revisions()
+        chain = Archive(right, self.archive.chain_id)
+        for document in chain_documents(chain, numbers, unchanged):
+            if document.key not in (CHAINS, HOME) or with_store:
+                yield from self._document(document, right)
+
+    def _document(
+        self, document: ArchiveDocument, right: RightStore | None = None
+    ) -> Iterator[Finding]:
+        archive, place = self.archive, self.archive.store.describe(document.key)
+        kind = _KINDS.get(PurePosixPath(document.key).suffix, Kind.DOCUMENTS)
+        self.counts.expect(kind)
+        stored, problem, what = None, Problem.BAD_INDEX, "it should be there, and is not"
+        try:
+            stored = read_small(archive.store, document.key)
+        except OSError as error:
+            problem, what = Problem.UNREADABLE, unreadable(error, place)
+        except IntegrityError as error:
+            what = str(error)
+        if stored is None:
+            yield Finding(problem, place, what, self.remedy)
+        self.counts.read(kind, 0 if stored is None else 1)
+        damage = ""
+        if document.key in (archive.key("index.json"), CHAINS):  # others are made from these
+            try:
+                archive.index() if document.key != CHAINS else chains(archive.store)
+            except (IntegrityError, OSError) as error:
+                damage = str(error)
+        expected = document.content(None if damage else stored)
+        if right is not None:
+            right.correct(document.key, expected)
+        if stored is not None and stored != expected:
+            what = damage or "it does not follow from what is published"
+            yield Finding(Problem.BAD_INDEX, place, what, self.remedy)
+
+    def _revisions(self) -> Iterator[Finding]:
+        archive, counts = self.archive, self.counts
+        try:
+            expected = right_revisions(archive)
+        except IntegrityError as error:
+            counts.expect(Kind.DOCUMENTS, 2)
+            yield Finding(Problem.BAD_INDEX, archive.place(REVISIONS), str(error), _NEITHER)
+            return
+        for name in (REVISIONS, REVISIONS_COPY) if expected is not None else ():
+            counts.expect(Kind.DOCUMENTS)
+            stored = archive.read(name)
+            counts.read(Kind.DOCUMENTS, 0 if stored is None else 1)
+            if stored != expected:
+                is_there = "it is damaged, or lacks what its other copy says"
+                what = "it should be there, and is not" if stored is None else is_there
+                yield Finding(Problem.BAD_INDEX, archive.place(name), what, self.remedy)
 
 
 def document_keys(archive: Archive, numbers: Sequence[int]) -> Iterator[str]:
@@ -90,76 +131,6 @@ def document_keys(archive: Archive, numbers: Sequence[int]) -> Iterator[str]:
     yield from (archive.key(name) for name in other)
     yield from (archive.key(f"{name}{ENDING}") for name in SIGNATURES)
     yield from (document.key for document in documents(archive, numbers))
-
-
-def _document(
-    archive: Archive,
-    right: RightStore | None,
-    document: ArchiveDocument,
-    counts: Counts,
-    remedy: Remedy,
-) -> Iterator[Finding]:
-    place = archive.store.describe(document.key)
-    kind = _KINDS[PurePosixPath(document.key).suffix[1:]]
-    counts.expect(kind)
-    try:
-        stored = read_small(archive.store, document.key)
-    except OSError as error:
-        yield Finding(Problem.UNREADABLE, place, unreadable(error, place), remedy)
-        stored = None
-    except IntegrityError as error:
-        yield Finding(Problem.BAD_INDEX, place, str(error), remedy)
-        stored = None
-    else:
-        if stored is None:
-            what = "it should be there, and is not"
-            yield Finding(Problem.BAD_INDEX, place, what, remedy)
-    counts.read(kind, 0 if stored is None else 1)
-    damage = _damage(archive, document.key)
-    expected = document.content(None if damage else stored)
-    if right is not None:
-        right.correct(document.key, expected)
-    if stored is not None and stored != expected:
-        what = damage or "it does not follow from what is published"
-        yield Finding(Problem.BAD_INDEX, place, what, remedy)
-
-
-def _damage(archive: Archive, key: str) -> str:
-    """Why a document that others are made from cannot be read, if it cannot."""
-    read: Callable[[], object]
-    if key == archive.key("index.json"):
-        read = archive.index
-    elif key == CHAINS:
-        read = partial(chains, archive.store)
-    else:
-        return ""
-    try:
-        read()
-    except (IntegrityError, OSError) as error:
-        return str(error)
-    return ""
-
-
-def _revisions(archive: Archive, counts: Counts, remedy: Remedy) -> Iterator[Finding]:
-    place = archive.place(REVISIONS)
-    try:
-        expected = right_revisions(archive)
-    except IntegrityError as error:
-        counts.expect(Kind.DOCUMENTS, 2)
-        yield Finding(Problem.BAD_INDEX, place, str(error), _NEITHER)
-        return
-    if expected is None:
-        return
-    for name in (REVISIONS, REVISIONS_COPY):
-        counts.expect(Kind.DOCUMENTS)
-        stored = archive.read(name)
-        counts.read(Kind.DOCUMENTS, 0 if stored is None else 1)
-        if stored is None:
-            what = "it should be there, and is not"
-            yield Finding(Problem.BAD_INDEX, archive.place(name), what, remedy)
-        elif stored != expected:
-            what = "it is damaged, or lacks what its other copy says"
-            yield Finding(Problem.BAD_INDEX, archive.place(name), what, remedy)
 
 
 _SIGN = Remedy(("strata publish",), "with STRATA_SIGNING_KEY set to the right key")
@@ -184,3 +155,32 @@ def signature_findings(
             check_signature(data, signature, public_key, archive.place(name))
         except IntegrityError as error:
             yield Finding(Problem.BAD_SIGNATURE, place, str(error), _SIGN)
+
+
+def public_findings(archive: Archive, counts: Counts, remedy: Remedy) -> Iterator[Finding]:
+    """Yield what is wrong with the two documents of a chain; nothing where it has none."""
+    data, place = archive.read(PUBLIC_SQL), archive.place(PUBLIC_SQL)
+    if data is None:
+        return
+    with_address = Remedy(remedy.commands, remedy.note or "with STRATA_PUBLIC_URL set")
+    counts.expect(Kind.DOCUMENTS, 2)
+    counts.read(Kind.DOCUMENTS)
+    try:
+        statements, sha256 = unsealed_sql(data, place)
+    except IntegrityError as error:
+        counts.read(Kind.DOCUMENTS)  # nothing else says what the database should be
+        yield Finding(Problem.BAD_INDEX, place, str(error), with_address)
+        return
+    start = archive.key(f"{LAKE}/")
+    there = {info.key for info in archive.store.list(start)}
+    for files in file_lists(statements) if there else ():  # a mirror may have no lake
+        for name in files.files:
+            if f"{start}{files.table}/{name}" not in there:
+                what = f"it names {LAKE}/{files.table}/{name}, which is not there"
+                yield Finding(Problem.BAD_INDEX, place, what, with_address)
+    database = archive.read(PUBLIC_DATABASE)
+    counts.read(Kind.DOCUMENTS, 0 if database is None else 1)
+    if database is None or content_sha256(database) != sha256:
+        is_there = f"it does not hash to the SHA-256 that {PUBLIC_SQL} has of it"
+        what = "it should be there, and is not" if database is None else is_there
+        yield Finding(Problem.BAD_INDEX, archive.place(PUBLIC_DATABASE), what, with_address)

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 from exporters.archive.archive import Archive
-from exporters.archive.lake_place import LOG, MANIFESTS
+from exporters.archive.lake_place import LAKE, LOG, MANIFESTS
 from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.publication.lake_sweep import tables_there
@@ -40,7 +39,7 @@ from transforms.verifying.findings import (
     Finding,
     Problem,
     Remedy,
-    make_log_again,
+    make_again,
     replace_in_lake,
 )
 from transforms.verifying.verification import Kind, Verification
@@ -55,14 +54,14 @@ class LakeCheck:
     """One check of one chain's lake.
 
     `is_wanted` says that what is published should be in it. One file at a time is copied below
-    `scratch`, besides the manifests, which are kept there to the end. `listing` is None where only
-    a part is checked. `state` is what is loaded, where it is known. `can_publish` says that the
-    warehouse is that of the chain. Errors of the machine pass through.
+    `scratch`, besides the manifests, which are kept there to the end. `state` is what is loaded,
+    where it is known. `can_publish` says that the warehouse is that of the chain. Errors of the
+    machine pass through.
     """
 
     archive: Archive
     verification: Verification
-    listing: StoreListing | None = None
+    listing: StoreListing
     scratch: Path | None = None
     is_wanted: bool = False
     expected: Expected = field(default_factory=Expected)
@@ -80,53 +79,44 @@ class LakeCheck:
         if not there and not self.is_wanted:
             return
         # Manifests are committed last, so they tell of all that was opened before.
-        for table in sorted(filter(self._is_in_scope, there), key=lambda name: name == MANIFESTS):
+        for table in sorted(there, key=lambda name: name == MANIFESTS):
             yield from self._open(lake, table)
-        for table in sorted(self._versions, key=lambda name: name == MANIFESTS):
-            self._choose(self._versions[table])
+        for version in self._versions.values():
+            self._choose(version)
         with (
             scratch_folder(self.scratch) as folder,
             lake_reader(folder, self.memory_mb) as opened,
         ):
             reader = LakeFileReader(self.verification, self.listing, folder, opened)
             yield from self._read(lake, reader)
-        if self.listing is not None and not self.verification.was_stopped:
+        if not self.verification.was_stopped:
             versions, damaged = self._versions, self._damaged
             yield from state_findings(self.archive, self.verification, self.listing)
             yield from leftover_findings(lake, self.listing, versions, damaged, self._publish())
-
-    def _is_in_scope(self, table: str) -> bool:
-        return table == MANIFESTS or self.verification.scope.has_table(table)
 
     # --- logs
 
     def _open(self, lake: Lake, table: str) -> Iterator[Finding]:
         """Open a table's log, and see that it names one sound set of files."""
         counts, place = self.verification.counts, lake.place(table, LOG)
-        version = None
+        is_known = table in _OF_SEGMENTS or (self.state and table in self.state.receipts)
         try:
             version = LakeTable(lake, table).version()
-            if version is None and not self._is_known(table):
+            if version is None and not is_known:
                 return  # the folder of no table: its files are found as what nothing names
-            counts.expect(Kind.DOCUMENTS)
-            if version is None:
-                yield Finding(Problem.MISSING, place, "the table has no log", self._publish())
-            else:
-                counts.read(Kind.DOCUMENTS)
+            finding = Finding(Problem.MISSING, place, "the table has no log", self._publish())
         except IntegrityError as error:
-            counts.expect(Kind.DOCUMENTS)
-            remedy = make_log_again(place) if self.can_publish else RESTORE
-            yield Finding(Problem.BAD_LAKE_LOG, place, str(error), remedy)
             version = None
+            remedy = make_again(place) if self.can_publish else RESTORE
+            finding = Finding(Problem.BAD_LAKE_LOG, place, str(error), remedy)
+        counts.expect(Kind.DOCUMENTS)
         if version is None:
             self._damaged.add(table)
+            yield finding
             return
+        counts.read(Kind.DOCUMENTS)
         self._versions[table] = version
         yield from self._named(version)
-
-    def _is_known(self, table: str) -> bool:
-        """Whether a folder without a log should have one."""
-        return table in _OF_SEGMENTS or (self.state is not None and table in self.state.receipts)
 
     def _named(self, version: Version) -> Iterator[Finding]:
         table, place = version.table, version.lake.place(version.table)
@@ -146,86 +136,68 @@ class LakeCheck:
 
     def _choose(self, version: Version) -> None:
         """Count the files that there are, and choose which are read."""
-        check = self.verification
-        files = [file for file in version.ours if self._reaches(version.table, file)]
-        # All tables have about as many files, so that this many are chosen of them together.
-        total = len(version.ours) * len(self._versions)
-        chosen = [(file, check.chooses_file(total)) for file in files]
-        for file, is_chosen in chosen:
+        check, chosen = self.verification, self._chosen.setdefault(version.table, [])
+        for file in version.ours:
+            # All tables have about as many files, so that this many are chosen of them together.
+            is_chosen = check.chooses(Kind.LAKE_FILES, len(version.ours) * len(self._versions))
             check.counts.expect(Kind.LAKE_FILES, is_chosen=is_chosen)
             check.counts.expect(Kind.BYTES, file.bytes, is_chosen=is_chosen)
-        self._chosen[version.table] = chosen
-
-    def _reaches(self, table: str, file: ActiveFile) -> bool:
-        """Whether a file is checked; manifests are where another file is."""
-        if table not in _OF_SEGMENTS or self.verification.scope.reaches(file.blocks):
-            return True
-        others = (other for name in history_tables() for other, _ in self._chosen.get(name, ()))
-        return table == MANIFESTS and any(other.blocks.overlaps(file.blocks) for other in others)
+            chosen.append((file, is_chosen))
 
     # --- files
 
     def _read(self, lake: Lake, reader: LakeFileReader) -> Iterator[Finding]:
-        check = self.verification
-        manifests = KeptManifests(reader.opened)
-        yield from self._manifests(reader, manifests)
-        for table in sorted(self._versions.keys() - {MANIFESTS}):
+        check, manifests = self.verification, KeptManifests()
+        if MANIFESTS not in self._versions:
+            manifests.lacking.append(_EVERYTHING)
+        # Manifests come first: other files are held to them.
+        for table in sorted(self._versions, key=lambda name: (name != MANIFESTS, name)):
             version = self._versions[table]
             for file, is_chosen in self._chosen[table]:
                 if check.is_over():
                     return
-                yield from self._file(reader, version, file, manifests, is_chosen=is_chosen)
+                if is_chosen:
+                    yield from self._file(reader, version, file, manifests)
+                else:
+                    yield from reader.present(version, file, self._replacing(table, file))
         yield from self._newest_state()
+
+        def lacking_now(table: str, runs: Coverage) -> Coverage:
+            """Those of some blocks that the newest version of a table lacks."""
+            return difference(runs, _coverage(LakeTable(lake, table).version())) if runs else ()
+
         kept = None if check.is_quick else manifests
         coverage = {
             table: _coverage(self._versions.get(table))
-            for table in filter(self._is_in_scope, _OF_SEGMENTS)
+            for table in _OF_SEGMENTS
             if table not in self._damaged
         }
         yield from SegmentsCheck(
             self.archive, check, self.expected, self.can_publish, coverage, kept
-        ).findings(partial(_lacking_now, lake))
+        ).findings(lacking_now)
 
-    def _manifests(self, reader: LakeFileReader, manifests: KeptManifests) -> Iterator[Finding]:
-        """Read the manifests that are checked, and keep them: other files are held to them."""
-        version = self._versions.get(MANIFESTS)
-        if version is None:
-            manifests.lacking.append(_EVERYTHING)
-            return
-        for file, is_chosen in self._chosen[MANIFESTS]:
-            if self.verification.is_over():
-                return
-            remedy = self._replace(MANIFESTS, file.blocks)
-            if not is_chosen:
-                yield from reader.present(version, file, remedy)
-                continue
+    def _file(
+        self, reader: LakeFileReader, version: Version, file: ActiveFile, manifests: KeptManifests
+    ) -> Iterator[Finding]:
+        remedy = self._replacing(version.table, file)
+        if version.table == MANIFESTS:
             copy = reader.scratch / file.name
-            findings = list(reader.read(version, file, None, remedy, keep=copy))
+            findings = [*reader.read(version, file, None, remedy, keep=copy)]
             yield from findings
             if findings:
                 manifests.lacking.append(file.blocks)
             else:
                 manifests.files[file.blocks] = copy
-
-    def _file(
-        self,
-        reader: LakeFileReader,
-        version: Version,
-        file: ActiveFile,
-        manifests: KeptManifests,
-        *,
-        is_chosen: bool,
-    ) -> Iterator[Finding]:
-        blocks = None if file.csv else file.blocks
-        remedy = self._replace(version.table, blocks)
-        if not is_chosen:
-            yield from reader.present(version, file, remedy)
             return
         receipts = None
         if not self.verification.is_quick:
             receipts = self._of(version.table, file, manifests)
-            if receipts is None and blocks and not manifests.lacks(blocks):
-                yield from self._without_receipts(reader, version, file)
+            is_unknown = receipts is None and not file.csv and not manifests.lacks(file.blocks)
+            # Manifests are committed last, so the newest files may have none yet.
+            if is_unknown and not reader.is_young(version, file):
+                place = version.lake.place(version.table, file.name)
+                what = "no manifest tells of all of its blocks"
+                yield Finding(Problem.BAD_LAKE_FILE, place, what, self._publish())
         yield from reader.findings(version, file, receipts, remedy)
 
     def _of(
@@ -237,15 +209,6 @@ class LakeCheck:
         receipt = self.state.receipts.get(table) if self.state else None
         is_known = receipt is not None and file.csv == receipt.sha256
         return [receipt.since(file.blocks)] if receipt and is_known else None
-
-    def _without_receipts(
-        self, reader: LakeFileReader, version: Version, file: ActiveFile
-    ) -> Iterator[Finding]:
-        """Manifests are committed last, so the newest files may have none yet."""
-        if not reader.is_young(version, file):
-            place = version.lake.place(version.table, file.name)
-            what = "no manifest tells of all of its blocks"
-            yield Finding(Problem.BAD_LAKE_FILE, place, what, self._publish())
 
     def _newest_state(self) -> Iterator[Finding]:
         """Current state that the lake has of an older segment than it should, or not at all."""
@@ -261,13 +224,12 @@ class LakeCheck:
             return  # it waits for its hour
         lacking = []
         for table, receipt in sorted(self.state.receipts.items()):
-            if not is_state(table) or not self._is_in_scope(table) or table in self._damaged:
+            if not is_state(table) or table in self._damaged:
                 continue
-            version = self._versions.get(table)
-            if version and any(file.csv == receipt.sha256 for file in version.ours):
+            files = self._versions[table].ours if table in self._versions else None
+            if files and any(file.csv == receipt.sha256 for file in files):
                 continue  # its rows have not changed since
-            heights = [file.blocks.last for file in version.ours] if version else [-1]
-            if heights and max(heights) < newest.last:
+            if files is None or (files and max(f.blocks.last for f in files) < newest.last):
                 lacking.append(table)
         if lacking:
             what = f"it lacks the current state of block {newest.last} ({', '.join(lacking)})"
@@ -279,16 +241,18 @@ class LakeCheck:
     def _publish(self) -> Remedy:
         return LAKE_PUBLISH if self.can_publish else RESTORE
 
+    def _replacing(self, table: str, file: ActiveFile) -> Remedy:
+        return self._replace(table, None if file.csv else file.blocks)
+
     def _replace(self, table: str, blocks: BlockRange | None) -> Remedy:
-        return replace_in_lake(table, blocks) if self.can_publish else RESTORE
+        if not self.can_publish:
+            return RESTORE
+        if table in _OF_SEGMENTS:
+            return replace_in_lake(table, blocks)
+        return make_again(self.archive.place(f"{LAKE}/{table}"))
 
 
 def _coverage(version: Version | None) -> Coverage:
     """The blocks of the files of history of a table."""
     files = version.ours if version else ()
     return union(file.blocks for file in files if not file.csv)
-
-
-def _lacking_now(lake: Lake, table: str, runs: Coverage) -> Coverage:
-    """Those of some blocks that the newest version of a table lacks."""
-    return difference(runs, _coverage(LakeTable(lake, table).version())) if runs else ()

@@ -31,7 +31,7 @@ class LakeFileReader:
     """
 
     verification: Verification
-    listing: StoreListing | None
+    listing: StoreListing
     scratch: Path
     opened: Connection
 
@@ -57,15 +57,16 @@ class LakeFileReader:
         recorded = hashlib.sha256(facts.encode()).hexdigest()
         place = version.lake.place(version.table, file.name)
         proof = Proof(place, info.version if info else "", recorded)
-        is_earlier = not check.is_quick and check.proven.has(proof)
-        findings = [] if is_earlier else [*self.read(version, file, receipts, remedy)]
+        findings: list[Finding] = []
+        if not check.is_quick and check.proven.has(proof):
+            self._count(file)
+        else:
+            findings = [*self.read(version, file, receipts, remedy)]
+            if not (check.is_quick or findings):
+                check.proven.keep(proof)
         yield from findings
-        if is_earlier:
-            self._count(file, is_earlier=True)
-        elif not (check.is_quick or findings):
-            check.proven.keep(proof)
         if not findings:
-            check.counts.read(Kind.LAKE_CSVS, csvs, is_earlier=is_earlier)
+            check.counts.read(Kind.LAKE_CSVS, csvs)
 
     def read(
         self,
@@ -112,10 +113,10 @@ class LakeFileReader:
             for what in file_problems(version, file, copy, self.scratch, receipts, opened):
                 yield Problem.BAD_LAKE_FILE, what
 
-    def _count(self, file: ActiveFile, *, is_earlier: bool = False) -> None:
+    def _count(self, file: ActiveFile) -> None:
         counts = self.verification.counts
-        counts.read(Kind.LAKE_FILES, is_earlier=is_earlier)
-        counts.read(Kind.BYTES, file.bytes, is_earlier=is_earlier)
+        counts.read(Kind.LAKE_FILES)
+        counts.read(Kind.BYTES, file.bytes)
         self.verification.report(Kind.LAKE_FILES)
 
     def is_young(self, version: Version, file: ActiveFile) -> bool:

@@ -52,6 +52,11 @@ class ZipCheck:
     csvs: int = 0
     hash_files: int = 0
 
+    def find(self, problem: Problem, place: str, what: str, remedy: Remedy | None = None) -> None:
+        """Take in what is wrong; unless a remedy is named the ZIP is put there again."""
+        again = replace_zips(self.entry.table, self.entry.blocks)
+        self.findings.append(Finding(problem, place, what, remedy or again))
+
 
 @dataclass(frozen=True, slots=True)
 class ZipReader:
@@ -67,142 +72,116 @@ class ZipReader:
 
     def check(self, entry: Entry, receipt: Receipt | None) -> ZipCheck:
         """Compare a ZIP, and what lies beside it, with its entry, and that with the receipt."""
-        check = ZipCheck(entry)
-        place = self.archive.place(entry.path)
-        if receipt is not None:
-            check.findings.extend(_origin_findings(place, entry, receipt))
+        check, place = ZipCheck(entry), self.archive.place(entry.path)
+        rows, hashes = sum(csv.rows for csv in entry.members), [csv.sha256 for csv in entry.members]
+        if receipt is not None and (rows, hashes) != (receipt.rows, [receipt.sha256]):
+            what = (
+                f"its index entry has {rows} rows and SHA-256 {', '.join(hashes)}, the warehouse "
+                f"{receipt.rows} rows and {receipt.sha256}"
+            )
+            commands = replace_zips(entry.table, entry.blocks).commands
+            remedy = Remedy(commands, "if the warehouse is right")
+            check.find(Problem.DISAGREEMENT, place, what, remedy)
         try:
             store, key = self.archive.store, self.archive.key(entry.path)
             with local_copy(store, key, self.scratch, "copy.zip") as copy:
                 check.zips = 1
-                findings = list(self._zip(entry, copy, check))
+                self._zip(check, place, copy)
         except FileNotFoundError:
             what = "the index names it, and it is not there"
-            findings = [Finding(Problem.MISSING, place, what, self.missing)]
+            check.find(Problem.MISSING, place, what, self.missing)
         except IntegrityError as error:
-            remedy = replace_zips(entry.table, entry.blocks)
-            findings = [Finding(Problem.ALTERED, place, str(error), remedy)]
+            check.find(Problem.ALTERED, place, str(error))
         except OSError as error:
-            remedy = replace_zips(entry.table, entry.blocks)
-            findings = [Finding(Problem.UNREADABLE, place, unreadable(error, place), remedy)]
-        check.findings.extend(findings)
-        check.findings.extend(self._hash_file(entry, check))
+            check.find(Problem.UNREADABLE, place, unreadable(error, place))
+        self._hash_file(check, f"{place}.sha256")
         return check
 
-    def _zip(self, entry: Entry, copy: Path, check: ZipCheck) -> Iterator[Finding]:
-        place, size, sha256 = self.archive.place(entry.path), copy.stat().st_size, ""
-        sha256 = content_sha256(copy)
+    def _zip(self, check: ZipCheck, place: str, copy: Path) -> None:
+        entry, size, sha256 = check.entry, copy.stat().st_size, content_sha256(copy)
         is_altered = (size, sha256) != (entry.bytes, entry.sha256)
         if is_altered:
-            yield Finding(
-                Problem.ALTERED,
-                place,
+            what = (
                 f"it has {size} bytes with SHA-256 {sha256}, its entry says {entry.bytes} with "
-                f"{entry.sha256}",
-                replace_zips(entry.table, entry.blocks),
+                f"{entry.sha256}"
             )
-        if self.only_hashes:
-            return
-        findings = list(self._content(entry, copy, check))
-        yield from findings
-        if not findings and not is_altered:
-            yield from self._runs(entry, copy)
+            check.find(Problem.ALTERED, place, what)
+        if not self.only_hashes:
+            before = len(check.findings)
+            self._content(check, place, copy)
+            if not is_altered and len(check.findings) == before:
+                self._runs(check, place, copy)
 
-    def _hash_file(self, entry: Entry, check: ZipCheck) -> Iterator[Finding]:
-        place = f"{self.archive.place(entry.path)}.sha256"
+    def _hash_file(self, check: ZipCheck, place: str) -> None:
         try:
-            content = self.archive.read(f"{entry.path}.sha256")
+            content = self.archive.read(f"{check.entry.path}.sha256")
         except (IntegrityError, OSError) as error:
             what = unreadable(error, place) if isinstance(error, OSError) else str(error)
-            yield Finding(Problem.BAD_HASH_FILE, place, what, self.missing)
+            check.find(Problem.BAD_HASH_FILE, place, what, self.missing)
             return
         if content is None:
             what = "it should be there, and is not"
-            yield Finding(Problem.BAD_HASH_FILE, place, what, self.missing)
+            check.find(Problem.BAD_HASH_FILE, place, what, self.missing)
             return
         check.hash_files = 1
-        if content != hash_line(entry):
-            what = "it does not say what the index says"
-            remedy = replace_zips(entry.table, entry.blocks)
-            yield Finding(Problem.BAD_HASH_FILE, place, what, remedy)
+        if content != hash_line(check.entry):
+            check.find(Problem.BAD_HASH_FILE, place, "it does not say what the index says")
 
-    def _content(self, entry: Entry, copy: Path, check: ZipCheck) -> Iterator[Finding]:
-        place, remedy = self.archive.place(entry.path), replace_zips(entry.table, entry.blocks)
+    def _content(self, check: ZipCheck, place: str, copy: Path) -> None:
+        entry = check.entry
         try:
             with zipfile.ZipFile(copy) as opened:
                 names = opened.namelist()
                 if names != [member.name for member in entry.members]:
                     what = f"it holds {', '.join(names) or 'nothing'}"
-                    yield Finding(Problem.BAD_ZIP, place, what, remedy)
+                    check.find(Problem.BAD_ZIP, place, what)
                     return
                 for member in entry.members:
                     with opened.open(member.name) as text:
                         for what in _csv_problems(member, text):
-                            yield Finding(Problem.BAD_ZIP, place, what, remedy)
+                            check.find(Problem.BAD_ZIP, place, what)
                     check.csvs += 1
                 checksums = [(info.CRC, info.file_size) for info in opened.infolist()]
         except _DAMAGED as error:
             # EINVAL is what a length of nonsense gives: it is about the bytes.
             if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
                 raise
-            yield Finding(Problem.BAD_ZIP, place, f"it does not unpack: {error}", remedy)
+            check.find(Problem.BAD_ZIP, place, f"it does not unpack: {error}")
             return
         if entry.is_bundle:
-            yield from self._bundle(entry, checksums)
+            self._bundle(check, place, checksums)
 
-    def _runs(self, entry: Entry, copy: Path) -> Iterator[Finding]:
+    def _runs(self, check: ZipCheck, place: str, copy: Path) -> None:
         """Hold runs and times in the index, by which ranges are found, against the ZIP."""
-        remedy = replace_zips(entry.table, entry.blocks)
+        entry = check.entry
         try:
             source = LocalSource.open(copy)
             members = read_members(source)
-            times = [
-                block_times(source, member, csv.schema)
-                for member, csv in zip(members, entry.members, strict=True)
-            ]
+            pairs = zip(members, entry.members, strict=True)
+            times = [block_times(source, member, csv.schema) for member, csv in pairs]
         except IntegrityError as error:
-            yield Finding(Problem.BAD_ZIP, self.archive.place(entry.path), str(error), remedy)
+            check.find(Problem.BAD_ZIP, place, str(error))
             return
-        place = self.archive.place(shard_path(shard_number(entry.blocks)))
-        comparisons: tuple[tuple[str, list[object], list[object]], ...] = (
-            (
-                "runs",
-                [(m.header, m.body) for m in members],
-                [csv.runs for csv in entry.members],
-            ),
-            ("times", [*times], [csv.times for csv in entry.members]),
-        )
-        for name, values, indexed in comparisons:
-            if values != indexed:
-                what = f"it has other {name} for {entry.path} than the ZIP"
-                yield Finding(Problem.BAD_INDEX, place, what, remedy)
+        shard = self.archive.place(shard_path(shard_number(entry.blocks)))
+        is_same = {
+            "runs": [(m.header, m.body) for m in members] == [csv.runs for csv in entry.members],
+            "times": times == [csv.times for csv in entry.members],
+        }
+        for name in (name for name, same in is_same.items() if not same):
+            what = f"it has other {name} for {entry.path} than the ZIP"
+            check.find(Problem.BAD_INDEX, shard, what)
 
-    def _bundle(self, entry: Entry, checksums: list[tuple[int, int]]) -> Iterator[Finding]:
-        place, remedy = self.archive.place(entry.path), replace_zips(entry.table, entry.blocks)
+    def _bundle(self, check: ZipCheck, place: str, checksums: list[tuple[int, int]]) -> None:
         try:
-            layout = spliced_bundle(self.archive, entry)
+            layout = spliced_bundle(self.archive, check.entry)
         except NotHeldError:
             return  # a mirror need not have them, where its archive had lost or damaged one
         except (RangeError, IntegrityError, FileNotFoundError) as error:
             what = f"its single-segment ZIPs cannot be joined to compare them: {error}"
-            yield Finding(Problem.BAD_BUNDLE, place, what, remedy)
+            check.find(Problem.BAD_BUNDLE, place, what)
             return
         if checksums != [(member.crc32, member.csv_bytes) for member in layout.members]:
-            what = "it is not its single-segment ZIPs joined"
-            yield Finding(Problem.BAD_BUNDLE, place, what, remedy)
-
-
-def _origin_findings(place: str, entry: Entry, receipt: Receipt) -> Iterator[Finding]:
-    """A ZIP that holds other text than the warehouse proved to be the source's."""
-    rows, sha256 = sum(csv.rows for csv in entry.members), [csv.sha256 for csv in entry.members]
-    if (rows, sha256) != (receipt.rows, [receipt.sha256]):
-        what = (
-            f"its index entry has {rows} rows and SHA-256 {', '.join(sha256)}, the warehouse "
-            f"{receipt.rows} rows and {receipt.sha256}"
-        )
-        remedy = replace_zips(entry.table, entry.blocks)
-        note = "if the warehouse is right"
-        yield Finding(Problem.DISAGREEMENT, place, what, Remedy(remedy.commands, note))
+            check.find(Problem.BAD_BUNDLE, place, "it is not its single-segment ZIPs joined")
 
 
 def _csv_problems(member: Csv, text: IO[bytes]) -> Iterator[str]:

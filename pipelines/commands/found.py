@@ -71,10 +71,9 @@ def show_findings(
             ],
             "more_findings": tally.count - len(findings),
             "read": {
-                kind.name.lower(): {"read": c.read, "earlier": c.earlier, "expected": c.expected}
+                kind.name.lower(): {"read": c.read, "expected": c.expected}
                 for kind, c in check.counts.kinds.items()
             },
-            "checked": str(check.scope),
             "sample": check.is_quick,
             "unchanged": {"shards": len(check.sound.unchanged), "of": check.sound.total},
             "finished": not check.was_stopped,

@@ -10,20 +10,15 @@ from pipelines.commands.failures import DAMAGED, OK
 from pipelines.commands.found import FindingList, show_findings
 from pipelines.commands.options import (
     archive_option,
-    blocks_of,
     json_option,
     open_site,
     warehouse_option,
 )
 from pipelines.site.site_check import proven_before, verify_site
-from transforms.verifying.verification import Scope, Verification
+from transforms.verifying.verification import Verification
 
 
 @click.command("verify")
-@click.option("--table", "tables", multiple=True, metavar="TABLE", help="Only this table (repeat).")
-@click.option(
-    "--blocks", metavar="FROM-TO", help="Only segments and ZIPs that hold any of these blocks."
-)
 @click.option(
     "--quick",
     is_flag=True,
@@ -42,8 +37,6 @@ from transforms.verifying.verification import Scope, Verification
 @archive_option
 @json_option
 def command(
-    tables: tuple[str, ...],
-    blocks: str | None,
     quick: bool,
     minutes: float | None,
     again: bool,
@@ -64,18 +57,17 @@ def command(
     """
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
-    scope = Scope(tuple(sorted(set(tables))), blocks_of(blocks))
     public_key = read_public_key(key) if key else None
     tally = FindingList()
     archive_alone = archive is not None and warehouse is None and not site.settings.has_warehouse
     if archive_alone:
         screen.message(f"There is no warehouse: {site.store.describe()} is verified by itself")
-    with screen.counts("verifying") as count, proven_before(site, scope) as (proven, sound):
+    with screen.counts("verifying") as count, proven_before(site) as (proven, sound):
         if again:
             proven.clear()
-            sound.clear()
+            sound.proofs.clear()
         seconds = None if minutes is None else minutes * 60
-        check = Verification(scope, quick, seconds, proven, count, sound=sound)
+        check = Verification(quick, seconds, proven, count, sound=sound)
         for finding in verify_site(site, check, public_key, archive_alone=archive_alone):
             tally.add(finding)
     show_findings(screen, check, tally, {"warehouse": warehouse, "archive": archive})

@@ -8,12 +8,13 @@ from functools import cache, partial
 from threading import Lock
 
 from exporters.archive.documents import PUBLIC_SQL_READERS, refresh
+from exporters.archive.lake_place import MANIFESTS
 from exporters.archive.sound_documents import sound_index
 from exporters.archive.sums import completeness
 from exporters.lake.lake_files import Lake
 from exporters.lake.publication.history_tables import HistoryTables
 from exporters.lake.publication.public_documents import PublicDocuments
-from exporters.lake.publication.state_tables import correct_state, publish_state
+from exporters.lake.publication.state_tables import publish_state
 from exporters.lake.state_files import STATES, are_states_due, publish_states
 from exporters.lake.tables import LakeReport, Refused, each_alone
 from exporters.publishing.replace import Correction
@@ -28,9 +29,9 @@ from pipelines.site.publication_state import (
 from pipelines.site.site import Site, at_one_look, no_progress
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.coverage import inside
-from transforms.errors import IntegrityError
-from transforms.lake.parquet_rows import StateRows, loaded_history, loaded_state, state_rows
-from transforms.tables.registry import HISTORY_TABLES
+from transforms.errors import ConfigError, IntegrityError
+from transforms.lake.parquet_rows import loaded_history, loaded_state, state_rows
+from transforms.tables.registry import HISTORY_TABLES, history_tables
 from transforms.warehouse.load.load_settings import Progress
 from transforms.warehouse.manifests.shapes import Volume
 
@@ -133,39 +134,22 @@ def replace_in_lake(
 ) -> LakeReport:
     """Put loaded rows into the lake anew where it has other ones, on the record.
 
-    `tables` are of history, of current state, or `manifests`, which follow what is corrected in
-    segments (loaded, ascending). A file is written anew whole, with all segments that it holds;
-    what is right stays. A table that cannot be corrected is in the report, and the others go on.
+    `tables` are of history, or `manifests`, which follow what is corrected in segments (loaded,
+    ascending). A file is written anew whole, with all segments that it holds; what is right stays.
+    A table that cannot be corrected is in the report, and the others go on. Raises `ConfigError`
+    for another table.
     """
     lake = site_lake(site)
-    loaded_states = site.loaded_catalog().states()[-1:]
-    states = [table for table in tables for volume in loaded_states if table in volume.shapes]
-    history = [table for table in tables if table not in states]
-    runs = [*contiguous_runs(segments)]
-    with _history_tables(site, lake) as history_tables:
-        report = history_tables.correct(history, runs, correction)
-    report = report.and_(_corrected_states(site, lake, states, correction))
+    if others := {*tables} - {*history_tables(), MANIFESTS}:
+        raise ConfigError(
+            f"{min(others)} is no table of history: remove {lake.place(min(others))}, and strata "
+            "publish makes it again where it is one of current state"
+        )
+    with _history_tables(site, lake) as followed:
+        report = followed.correct(tables, [*contiguous_runs(segments)], correction)
     name_lake(site, lake)
     refresh(lake.archive, ())  # the chain's page tells of what was replaced
     return report
-
-
-def _corrected_states(
-    site: Site, lake: Lake, tables: Sequence[str], correction: Correction
-) -> LakeReport:
-    report = LakeReport()
-    with state_rows(site.warehouse) as state:
-        for table in tables if state else ():
-            assert state is not None
-            work = partial(_correct_state, site, lake, state, table, correction)
-            report = report.and_(each_alone(table, work))
-    return report
-
-
-def _correct_state(
-    site: Site, lake: Lake, state: StateRows, table: str, correction: Correction
-) -> LakeReport:
-    return LakeReport(replaced=correct_state(lake, state, table, correction, site.scratch()))
 
 
 def _refusal(problems: Mapping[BlockRange, Sequence[str]]) -> LakeReport:

@@ -156,10 +156,10 @@ class Site:
 
         `progress` gets the bytes of ZIPs that were just proven.
         """
-        from transforms.warehouse.questions.holdings import CatalogHoldings
+        from transforms.warehouse.questions.holdings import Holdings
 
         return self.exporter.export(
-            CatalogHoldings(self.loaded_catalog()),
+            Holdings(self.loaded_catalog()),
             table,
             first,
             last,

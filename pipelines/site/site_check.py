@@ -19,15 +19,14 @@ from exporters.signing_keys import PublicKey
 from exporters.verifying.archive_check import ArchiveCheck
 from exporters.verifying.expected import Expected
 from exporters.verifying.listing import StoreListing, stranger_findings
-from exporters.verifying.public_check import public_findings
-from exporters.verifying.verify_documents import signature_findings
+from exporters.verifying.verify_documents import public_findings, signature_findings
 from pipelines.site.segment_status import id_report
 from pipelines.site.site import Site
 from transforms.errors import ConfigError, IntegrityError
 from transforms.lake.parquet_rows import loaded_state
 from transforms.verifying.findings import PUBLISH, RESTORE, Finding, Problem, Remedy
 from transforms.verifying.proofs import Proofs
-from transforms.verifying.verification import Count, Counts, Kind, Scope, SoundParts, Verification
+from transforms.verifying.verification import Count, Counts, Kind, SoundParts, Verification
 from transforms.warehouse.checks.warehouse_check import Holding, WarehouseCheck
 
 _OTHER_SOURCE = Remedy((), "one of the two is of another history: get both from another source")
@@ -36,14 +35,10 @@ _FIRST_TIME = Remedy(PUBLISH.commands, "only if this is the place that is meant,
 
 
 @contextmanager
-def proven_before(site: Site, scope: Scope) -> Iterator[tuple[Proofs, SoundParts]]:
-    """What this machine knows of the same site: two records.
-
-    The first has what an interrupted check of the same scope has proven, the second what checks of
-    everything found sound.
-    """
+def proven_before(site: Site) -> Iterator[tuple[Proofs, SoundParts]]:
+    """What an interrupted check of this machine has proven of the site, and what was sound."""
     with (
-        closing(_proofs(site, "verify", str(scope))) as proven,
+        closing(_proofs(site, "verify", "everything")) as proven,
         # Another release may write other documents.
         closing(_proofs(site, "sound", version("strata"))) as sound,
     ):
@@ -65,7 +60,7 @@ def verify_site(
     *,
     archive_alone: bool = False,
 ) -> Iterator[Finding]:
-    """Yield what is wrong; nothing, if all is well, and then everything in scope was read.
+    """Yield what is wrong; nothing, if all is well, and then everything was read.
 
     With `public_key`, each chain's documents must be signed by it; with `archive_alone`, there is
     no warehouse to look at.
@@ -97,13 +92,11 @@ def _findings(site: Site, check: Verification, *, archive_alone: bool) -> Iterat
     with ExitStack() as stack:
         cache = site.warehouse.cache
         scratch = site.scratch() if cache.is_dir() else None
-        listing = None
         try:
-            if check.scope.is_whole:
-                listing = stack.enter_context(_listed(site, scratch))
+            listing = stack.enter_context(_listed(site, scratch))
             chain_ids = _chains(site, warehouse.holding.chain_id, listing)
         except ConfigError as error:
-            _expect(Expected(warehouse.holding, check.scope), check)
+            _expect(Expected(warehouse.holding), check)
             remedy = _FIRST_TIME if warehouse.holding.chain_id else _RIGHT_PLACE
             yield Finding(Problem.NOTHING, site.store.describe(), str(error), remedy)
             return
@@ -136,13 +129,13 @@ def _archives(
     check: Verification,
     holding: Holding,
     chain_ids: list[str],
-    listing: StoreListing | None,
+    listing: StoreListing,
     scratch: Path | None,
 ) -> Iterator[Finding]:
     """Check each chain of the archive, that of the warehouse against what is loaded."""
     own = holding.chain_id
     if own and own not in chain_ids:
-        _expect(Expected(holding, check.scope), check)
+        _expect(Expected(holding), check)
         others = f"it holds {', '.join(chain_ids)}" if chain_ids else "it is empty"
         what = f"nothing of chain {own} is here; {others}: is this the right place?"
         yield Finding(Problem.NOTHING, site.store.describe(), what, _FIRST_TIME)
@@ -151,7 +144,7 @@ def _archives(
         yield Finding(Problem.NOTHING, site.store.describe(), what, _RIGHT_PLACE)
     for number, chain_id in enumerate(chain_ids):
         is_own = chain_id == own
-        expected = Expected(holding, check.scope) if is_own else Expected()
+        expected = Expected(holding) if is_own else Expected()
         archive = site.archive(chain_id)
         yield from ArchiveCheck(
             archive,
@@ -162,10 +155,10 @@ def _archives(
             can_publish=is_own,
             with_store=number == 0,
         ).findings()
-        yield from public_findings(archive, check.counts, scratch, PUBLISH if is_own else RESTORE)
+        yield from public_findings(archive, check.counts, PUBLISH if is_own else RESTORE)
         if not check.was_stopped:
             yield from _lake(site, check, archive, listing, scratch, expected, is_own=is_own)
-    if listing is not None and not check.was_stopped:
+    if not check.was_stopped:
         yield from stranger_findings(site.store, listing, chain_ids)
 
 
@@ -173,7 +166,7 @@ def _lake(
     site: Site,
     check: Verification,
     archive: Archive,
-    listing: StoreListing | None,
+    listing: StoreListing,
     scratch: Path | None,
     expected: Expected,
     *,
@@ -241,12 +234,10 @@ def _unread(site: Site, check: Verification, *kinds: Kind) -> Iterator[Finding]:
     place = f"{site.warehouse.describe()} and {site.store.describe()}"
     counts = check.counts
     if not any(counts[kind].expected for kind in kinds):
-        what = f"nothing of {check.scope} is there"
+        what = "nothing is there"
         yield Finding(Problem.NOTHING, place, what, _RIGHT_PLACE)
     for kind, count in counts.unread():
-        what = (
-            f"{count.read + count.earlier} of {count.chosen} {kind} were read, for no reason found"
-        )
+        what = f"{count.read} of {count.chosen} {kind} were read, for no reason found"
         yield Finding(
             Problem.NOT_READ, place, what, Remedy((), "run it again; report it if it stays")
         )
@@ -254,16 +245,12 @@ def _unread(site: Site, check: Verification, *kinds: Kind) -> Iterator[Finding]:
 
 def count_table(counts: Counts) -> tuple[tuple[str, ...], Iterator[tuple[str, ...]]]:
     """What was read of how much, as columns and rows for a person."""
-    rows = list(counts.rows())
-    earlier = any(count.earlier for _, count in rows)
-    columns = ("what", "read", *(("read earlier",) if earlier else ()), "of")
 
     def cells(kind: Kind, count: Count) -> tuple[str, ...]:
         text = size_text if kind is Kind.BYTES else "{:,}".format
-        middle = (text(count.earlier),) if earlier else ()
-        return (kind.value, text(count.read), *middle, text(count.expected))
+        return (kind.value, text(count.read), text(count.expected))
 
-    return columns, (cells(kind, count) for kind, count in rows)
+    return ("what", "read", "of"), (cells(kind, count) for kind, count in counts.rows())
 
 
 def summary(check: Verification, findings: int) -> str:
@@ -294,10 +281,7 @@ def _unchanged(check: Verification) -> str:
 def _matching(check: Verification) -> str:
     has_lake = check.counts[Kind.LAKE_FILES].expected > 0
     lake = ", lake" if has_lake else ""
-    matching = f"archive, index{lake}, warehouse and recorded hashes of sources"
-    if not check.scope.is_whole:
-        return f"Of {check.scope}, {matching} match."
-    return f"Everything matches: {matching}."
+    return f"Everything matches: archive, index{lake}, warehouse and recorded hashes of sources."
 
 
 def _counted(findings: int) -> str:

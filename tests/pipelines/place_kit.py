@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,13 +83,10 @@ def one(folder: Path, pattern: str) -> Path:
     return sorted(folder.glob(pattern))[0]
 
 
-def mended(
-    place: Place, path: Path, *command: str, part: Sequence[str] = ()
-) -> list[dict[str, Any]]:
+def mended(place: Place, path: Path, *command: str) -> list[dict[str, Any]]:
     """See a damage found, follow the remedies as commands, and see it gone.
 
-    Returns what was found at first. With `part`, options of the check, that the damage is gone is
-    only looked for there.
+    Returns what was found at first.
     """
     words = command or ("verify",)
     code, said = place.json(*words)
@@ -98,7 +95,7 @@ def mended(
     assert any(str(path) in row["where"] for row in findings), findings
     for _ in range(2):  # what is damaged may hide what follows from it
         follow(place, said)
-        code, said = place.json(*words, *part)
+        code, said = place.json(*words)
         if code == 0:
             return findings
     pytest.fail(f"still: {said['findings']}")

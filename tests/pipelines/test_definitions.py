@@ -233,10 +233,9 @@ def rows_of(table: dg.MetadataValue[Any]) -> list[Mapping[str, Any]]:
     return [record.data for record in table.records]
 
 
-def test_the_verify_job_takes_a_sample_or_a_part(loaded: Site) -> None:
+def test_the_verify_job_takes_a_sample(loaded: Site) -> None:
     publish_segments(loaded, blocks(0, 1))
-    for config in ({"quick": True}, {"tables": ["orders"], "from_block": 1, "to_block": 5}):
-        assert execute(loaded, "verify", **config).success
+    assert execute(loaded, "verify", quick=True).success
 
 
 def test_a_step_that_loses_its_connection_is_tried_again_and_then_fails(

@@ -34,7 +34,6 @@ from transforms.tables.registry import Column, fold_case
 from transforms.warehouse.checks.file_check import (
     csvs_problem,
     file_types,
-    rows_problem,
     types_problem,
 )
 from transforms.warehouse.load.rendering import readable
@@ -73,8 +72,7 @@ def write_file(
         row_bytes = receipt.bytes // max(receipt.rows, 1)
         con.execute(write_sql(rows(columns), path, row_bytes, is_unique=False))
     with readable_file(path, scratch):
-        problem = rows_problem(proof, path, [receipt])
-        if problem := problem or csvs_problem(proof, path, [receipt], scratch):
+        if problem := csvs_problem(proof, path, [receipt], scratch):
             raise IntegrityError(
                 f"table {table}, written as Parquet: {problem}: nothing of it goes into the lake; "
                 "report it, with the segment"

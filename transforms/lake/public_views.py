@@ -12,13 +12,19 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from transforms.block_range import BlockRange
 from transforms.duck import quote_name, quote_text
 from transforms.tables.conform import conversion
 from transforms.tables.file_columns import OWN_COLUMNS, OWN_TYPES, duck_type, has_column
 from transforms.tables.registry import UNKNOWN_TYPE, fold_case
 from transforms.warehouse.manifests.data_files import empty_sql
-from transforms.warehouse.manifests.manifest import receipts_source, segments_source
+from transforms.warehouse.manifests.manifest import (
+    RECEIPT_FIELDS,
+    receipts_source,
+    segments_source,
+)
 from transforms.warehouse.manifests.shapes import Shape
 from transforms.warehouse.views.catalog_columns import empty_views
 from transforms.warehouse.views.catalog_joins import joins_of
@@ -31,12 +37,14 @@ from transforms.warehouse.views.catalog_views import (
     utc_macro,
 )
 
+
+def _receipt_field(field: pa.Field[pa.DataType]) -> str:
+    return f'"{field.name}" {"BIGINT" if pa.types.is_integer(field.type) else "VARCHAR"}'
+
+
 _NESTED = {
     "_raw": OWN_TYPES["_raw"],
-    "receipts": (
-        'STRUCT(table_name VARCHAR, "columns" VARCHAR, "rows" BIGINT, bytes BIGINT, '
-        "sha256 VARCHAR, raw_cells VARCHAR)[]"
-    ),
+    "receipts": f"STRUCT({', '.join(map(_receipt_field, RECEIPT_FIELDS))})[]",
 }
 _HEADER = """\
 -- Chain {chain}, as Strata published it: views over the files of its lake at
@@ -140,12 +148,9 @@ def public_statements(lake: PublicLake, snapshot: str) -> str:
     conditions = conditions_statements(lake.address)
     statements = [snapshot, made, "create schema exact", *utc_macro(), *views, *conditions]
     header = _HEADER.format(chain=lake.chain_id, address=lake.address)
-    after = "".join(f"{_one_line(statement)};\n" for statement in statements)
+    lines = (" ".join(map(str.strip, each.strip().splitlines())) for each in statements)
+    after = "".join(f"{line};\n" for line in lines)
     return f"{header}create schema strata;\n{''.join(lists.lines)}{after}"
-
-
-def _one_line(statement: str) -> str:
-    return " ".join(line.strip() for line in statement.strip().splitlines())
 
 
 class _Lists:

@@ -30,8 +30,14 @@ class Statistics:
 def read_statistics(con: Connection, source: str, columns: Sequence[FileColumn]) -> Statistics:
     """Compute the statistics of a relation that has these columns and our own."""
     described = [c for c in (*columns, *OWN_COLUMNS) if c.has_statistics]
-    terms = ", ".join(_asked(column) for column in described)
-    row = con.execute(f"select count(*), {terms} from {source}").fetchone()  # noqa: S608 - quoted
+    terms = []
+    for column in described:
+        name = quote_name(column.name)
+        ends = [f"min({name})", f"max({name})"]
+        if column.type == "timestamp":
+            ends = [f"epoch_us({end})" for end in ends]
+        terms += [*ends, f"count(*) - count({name})"]
+    row = con.execute(f"select {', '.join(['count(*)', *terms])} from {source}").fetchone()  # noqa: S608 - quoted
     assert row is not None
     rows, values = row[0], row[1:]
     least, greatest, nulls = values[0::3], values[1::3], values[2::3]
@@ -57,14 +63,6 @@ def fitted(statistics: str, described: Iterable[str]) -> str:
         for end in ("minValues", "maxValues")
     }
     return json.dumps(content | ends | {"nullCount": nulls}, separators=(",", ":"))
-
-
-def _asked(column: FileColumn) -> str:
-    name = quote_name(column.name)
-    least, greatest = f"min({name})", f"max({name})"
-    if column.type == "timestamp":
-        least, greatest = f"epoch_us({least})", f"epoch_us({greatest})"
-    return f"{least}, {greatest}, count(*) - count({name})"
 
 
 def _shown(

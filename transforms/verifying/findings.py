@@ -114,11 +114,11 @@ def replace_in_lake(table: str, blocks: BlockRange | None) -> Remedy:
     return Remedy((f"strata publish --replace {reason} --table {table}{where}",))
 
 
-def make_log_again(place: str) -> Remedy:
-    """Remove the log of a table of the lake, so that a new one names what is loaded."""
+def make_again(place: str) -> Remedy:
+    """Remove a table of the lake, or its log, so that a new one names what is loaded."""
     tool = "aws s3 rm --recursive" if place.startswith("s3://") else "rm -r"
     commands = (f"{tool} {shlex.quote(place)}", *LAKE_PUBLISH.commands)
-    return Remedy(commands, "or put the log back from a backup, with the versions of before")
+    return Remedy(commands, "or put it back from a backup, with the versions of before")
 
 
 def move_away(place: str) -> Remedy:

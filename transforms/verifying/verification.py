@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import TypeVar
 
-from transforms.block_range import BlockRange
 from transforms.verifying.proofs import Proof, Proofs
 
 
@@ -42,20 +40,14 @@ class Kind(StrEnum):
 
 @dataclass(slots=True)
 class Count:
-    """Of one kind: read now, proven by the part of this check that was interrupted, to be read.
+    """Of one kind: read, by this check or the part of it that was interrupted, and to be read.
 
     `expected` is all that there should be; `chosen` is less where only a sample is read.
     """
 
     read: int = 0
-    earlier: int = 0
     chosen: int = 0
     expected: int = 0
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether all that was chosen was read, now or earlier."""
-        return self.read + self.earlier >= self.chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +64,9 @@ class Counts:
         self.kinds[kind].expected += number
         self.kinds[kind].chosen += number if is_chosen else 0
 
-    def read(self, kind: Kind, number: int = 1, *, is_earlier: bool = False) -> None:
-        """So many more were read, or were proven by the part that was interrupted."""
-        if is_earlier:
-            self.kinds[kind].earlier += number
-        else:
-            self.kinds[kind].read += number
+    def read(self, kind: Kind, number: int = 1) -> None:
+        """So many more were read."""
+        self.kinds[kind].read += number
 
     def rows(self) -> Iterator[tuple[Kind, Count]]:
         """The kinds of which there is anything, in order."""
@@ -85,50 +74,37 @@ class Counts:
 
     def unread(self) -> Iterator[tuple[Kind, Count]]:
         """The kinds of which less was read than chosen."""
-        return ((kind, count) for kind, count in self.kinds.items() if not count.is_complete)
+        return ((kind, count) for kind, count in self.kinds.items() if count.read < count.chosen)
 
 
 @dataclass
 class SoundParts:
     """The parts that a check relies on, of `total`, and those that it read itself.
 
-    `since` is when the oldest of the former was read, in Unix seconds; 0 without any.
+    `since` is when the oldest of the former was read, in Unix seconds; 0 without any. `unchanged`
+    are their places.
     """
 
     proofs: Proofs = field(default_factory=Proofs)
     total: int = 0
     since: float = 0.0
     unchanged: set[str] = field(default_factory=set)
-    """The places of the parts that are relied on."""
-    _fresh: list[Proof] = field(default_factory=list)
+    fresh: list[Proof] = field(default_factory=list)
 
     @cached_property
-    def _earlier(self) -> Mapping[str, Proof]:
+    def earlier(self) -> Mapping[str, Proof]:
+        """What an earlier check has proven of parts, by place; they may have changed since."""
         return self.proofs.by_place()
-
-    def find(self, place: str) -> Proof | None:
-        """What an earlier check has proven of a part, which may have changed since."""
-        return self._earlier.get(place)
 
     def rely(self, proof: Proof) -> None:
         """Count a part that is as it was, and is not read again."""
         self.since = min(self.since or proof.time, proof.time)
         self.unchanged.add(proof.place)
 
-    def add(self, proof: Proof) -> None:
-        """Take in a part that was read; later checks know of it once `keep` is called."""
-        self._fresh.append(proof)
-
-    def clear(self) -> None:
-        """Forget what earlier checks found."""
-        self.proofs.clear()
-
     def keep(self) -> None:
         """Let later checks rely on the parts that were read: nothing is wrong with the site."""
-        self.proofs.keep(*self._fresh)
+        self.proofs.keep(*self.fresh)
 
-
-_Item = TypeVar("_Item")
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being read, how many of it were, and how many there are."""
@@ -136,39 +112,8 @@ Progress = Callable[[str, int, int], None]
 YOUNG_SECONDS = 3600.0
 """How long a file may be there before something must name it: a publisher may be at work."""
 
-
-QUICK_ZIPS, QUICK_VOLUMES, QUICK_LAKE_FILES = 200, 3, 20
+QUICK = {Kind.ZIPS: 200, Kind.VOLUMES: 3, Kind.LAKE_FILES: 20}
 """How many of them a quick check reads, about."""
-
-
-def _unreported(_what: str, _count: int, _total: int) -> None:
-    """Nobody wants to know the progress."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """What is checked: these tables (none: all) in segments that hold any of these blocks."""
-
-    tables: tuple[str, ...] = ()
-    blocks: BlockRange | None = None
-
-    def __str__(self) -> str:
-        tables = f"tables {', '.join(self.tables)}" if self.tables else ""
-        blocks = f"blocks {self.blocks}" if self.blocks else ""
-        return " in ".join(filter(None, (tables, blocks))) or "everything"
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether that is everything."""
-        return not self.tables and self.blocks is None
-
-    def has_table(self, table: str) -> bool:
-        """Whether a table belongs to it."""
-        return not self.tables or table in self.tables
-
-    def reaches(self, blocks: BlockRange) -> bool:
-        """Whether any of these blocks belongs to it."""
-        return self.blocks is None or self.blocks.overlaps(blocks)
 
 
 @dataclass(slots=True)
@@ -177,22 +122,20 @@ class Verification:
 
     `is_quick` hashes a random sample of ZIPs, volumes and files of the lake, no more. It ends early
     after `seconds`. `proven` is what an interrupted part of the same check has proven, `sound` what
-    earlier checks found sound: only a quick check relies on it.
+    earlier checks found sound: only a quick check relies on it. `rendered` are the data files that
+    rendered right, by SHA-256: the `receipts_digest` of their CSVs.
     """
 
-    scope: Scope = field(default_factory=Scope)
     is_quick: bool = False
     seconds: float | None = None
     proven: Proofs = field(default_factory=Proofs)
-    progress: Progress = _unreported
+    progress: Progress = lambda _what, _count, _total: None
     counts: Counts = field(default_factory=Counts)
     settle_seconds: float = 0.0
     was_stopped: bool = False
     sound: SoundParts = field(default_factory=SoundParts)
     rendered: dict[str, str] = field(default_factory=dict)
-    """Of data files that rendered right, by SHA-256: the `receipts_digest` of all of their CSVs."""
     _begun: float = field(default_factory=time.monotonic)
-    _random: random.Random = field(default_factory=random.Random)
 
     def is_over(self) -> bool:
         """Whether its time is over; what was not begun is then left to the next part."""
@@ -200,23 +143,11 @@ class Verification:
             self.was_stopped = True
         return self.was_stopped
 
-    def sampled(self, volumes: Sequence[_Item]) -> Sequence[_Item]:
-        """The volumes that are read: all, or as many as a sample takes."""
-        return self.sample(volumes, min(QUICK_VOLUMES, len(volumes))) if self.is_quick else volumes
-
-    def chooses(self, total: int) -> bool:
-        """Whether the next one of `total` ZIPs is to be read: each, or some of them."""
-        return not self.is_quick or self._random.random() * total < QUICK_ZIPS
-
-    def sample(self, items: Sequence[_Item], number: int) -> list[_Item]:
-        """So many of some things, chosen at random."""
-        return self._random.sample(items, number)
-
-    def chooses_file(self, total: int) -> bool:
-        """The same of `total` files of the lake."""
-        return not self.is_quick or self._random.random() * total < QUICK_LAKE_FILES
+    def chooses(self, kind: Kind, total: int) -> bool:
+        """Whether the next one of `total` things is to be read: each, or some of them."""
+        return not self.is_quick or random.random() * total < QUICK[kind]
 
     def report(self, kind: Kind) -> None:
         """Tell how far it is with things of a kind."""
         count = self.counts[kind]
-        self.progress(kind, count.read + count.earlier, count.chosen)
+        self.progress(kind, count.read, count.chosen)

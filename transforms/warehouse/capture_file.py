@@ -46,12 +46,12 @@ def load_captures(backing: Backing, reader: ObjectReader) -> CaptureReport:
             sha256 = content_sha256(path)
             key = f"spam/{sha256}.duckdb"
             stored = store_file(backing.store, key, sha256, path)
-        if _replaced(backing, snapshot.captures, stored):
+        old = snapshot.captures
+
+        def change(
+            newest: Snapshot, old: StoredFile | None = old, new: StoredFile = stored
+        ) -> Snapshot | None:
+            return replace(newest, captures=new) if newest.captures == old else None
+
+        if backing.log.commit(change).captures == stored:
             return report
-
-
-def _replaced(backing: Backing, old: StoredFile | None, new: StoredFile) -> bool:
-    def change(newest: Snapshot) -> Snapshot | None:
-        return replace(newest, captures=new) if newest.captures == old else None
-
-    return backing.log.commit(change).captures == new

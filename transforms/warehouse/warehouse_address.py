@@ -38,13 +38,11 @@ def open_warehouse(
         # Views name files by path: one path, whatever the links on the way to it.
         store = FolderStore(log.parent.resolve())
         cache = cache or log.parent.resolve()
-    cache = (cache or CACHES / _name(str(place))).expanduser().absolute()
+    address = str(place).rstrip("/")
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", address.rpartition("/")[2])
+    name = f"{plain}-{hashlib.sha256(address.encode()).hexdigest()[:8]}"
+    cache = (cache or CACHES / name).expanduser().absolute()
     for folder in [cache] if log is None else [log.parent.resolve(), cache.resolve()]:
         check_folder(folder)
     backing = Backing(store, cache, cache_bytes, memory_mb)
     return Warehouse(backing, settings)
-
-
-def _name(address: str) -> str:
-    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", address.rstrip("/").rpartition("/")[2])
-    return f"{plain}-{hashlib.sha256(address.rstrip('/').encode()).hexdigest()[:8]}"

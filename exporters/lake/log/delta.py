@@ -15,6 +15,8 @@ from typing import Any
 from uuid import uuid4
 from zlib import crc32
 
+import pyarrow as pa
+
 from exporters.archive.lake_place import LOG
 from exporters.lake.log.log_files import (
     HINT,
@@ -41,6 +43,7 @@ from transforms.lake.statistics import fitted
 from transforms.objects import ObjectInfo
 from transforms.stores.store import LostRaceError, Store
 from transforms.tables.file_columns import RECEIPT_LIST, TEXTS, FileColumn
+from transforms.warehouse.manifests.manifest import RECEIPT_FIELDS
 
 # A bucket is asked for each commit after the last checkpoint, whenever a table is opened.
 _COMMITS = 10
@@ -50,6 +53,12 @@ _CONFIGURATION = {
     "delta.logRetentionDuration": f"interval {KEPT_HOURS} hours",
     "delta.checkpointInterval": str(_COMMITS),
 }
+
+
+def _field(name: str, kind: object) -> Action:
+    return {"name": name, "type": kind, "nullable": True, "metadata": {}}
+
+
 _NESTED = {
     TEXTS: {
         "type": "map",
@@ -62,15 +71,8 @@ _NESTED = {
         "elementType": {
             "type": "struct",
             "fields": [
-                {"name": name, "type": kind, "nullable": True, "metadata": {}}
-                for name, kind in (
-                    ("table_name", "string"),
-                    ("columns", "string"),
-                    ("rows", "long"),
-                    ("bytes", "long"),
-                    ("sha256", "string"),
-                    ("raw_cells", "string"),
-                )
+                _field(field.name, "long" if pa.types.is_integer(field.type) else "string")
+                for field in RECEIPT_FIELDS
             ],
         },
         "containsNull": True,
@@ -271,14 +273,10 @@ def _with_columns(metadata: Action, base: TableVersion, columns: Sequence[FileCo
     described = base.statistics_of
     if not any(file.rows for file in base.files):
         described |= {column.name for column in columns if column.has_statistics}
-    fields: list[Any] = [*base.fields, *map(_field, columns)]
+    added = (_field(column.name, _NESTED.get(column.type, column.type)) for column in columns)
+    fields: list[Any] = [*base.fields, *added]
     return {
         **metadata,
         "schemaString": json.dumps({"type": "struct", "fields": fields}),
         "configuration": {**metadata["configuration"], SKIPPING: ",".join(sorted(described))},
     }
-
-
-def _field(column: FileColumn) -> Action:
-    kind = _NESTED.get(column.type) or column.type
-    return {"name": column.name, "type": kind, "nullable": True, "metadata": {}}

@@ -47,7 +47,6 @@ _SCHEMA = pa.schema(
         "remove": pa.struct(_REMOVE),
     }
 )
-_MAPS = ("partitionValues", "configuration", "tags", "options")
 
 
 def commit_name(version: int) -> str:
@@ -74,7 +73,7 @@ def checkpoint_bytes(version: TableVersion) -> tuple[bytes, bytes]:
     rows += ({"add": action} for action in version.added.values())
     rows += ({"remove": action} for action in version.removed.values())
     buffer = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist([*map(_paired, rows)], schema=_SCHEMA), buffer)
+    pq.write_table(pa.Table.from_pylist(rows, schema=_SCHEMA), buffer)
     hint = {"version": version.number, "size": len(rows)}
     return buffer.getvalue(), json.dumps(hint).encode()
 
@@ -150,7 +149,8 @@ def _actions(name: str, data: bytes) -> Iterator[Action]:
     if name.endswith(".parquet"):
         with pq.ParquetFile(io.BytesIO(data)) as file:
             columns = [column for column in _SCHEMA.names if column in file.schema_arrow.names]
-            rows = map(_plain, file.read(columns, use_threads=False).to_pylist())
+            table = file.read(columns, use_threads=False)
+            rows = map(_plain, table.to_pylist(maps_as_pydicts="strict"))
     else:
         rows = map(dict, map(json.loads, filter(None, data.decode().splitlines())))
         body = data.partition(b"\n")[2]
@@ -168,25 +168,11 @@ def _line(action: Action) -> bytes:
     return f"{json.dumps(action, separators=(',', ':'))}\n".encode()
 
 
-def _paired(value: Any) -> Any:  # noqa: ANN401 - of JSON
-    """A value of JSON as Arrow takes it: texts by name as pairs."""
-    if not isinstance(value, Mapping):
-        return value
-    return {
-        name: [*item.items()] if name in _MAPS and item is not None else _paired(item)
-        for name, item in value.items()
-    }
-
-
 def _plain(value: Any) -> Any:  # noqa: ANN401 - of JSON
-    """The opposite of `_paired`, without what is absent."""
+    """A value of JSON without what is absent."""
     if not isinstance(value, Mapping):
         return value
-    return {
-        name: dict(item) if name in _MAPS else _plain(item)
-        for name, item in value.items()
-        if item is not None
-    }
+    return {name: _plain(item) for name, item in value.items() if item is not None}
 
 
 def _number(pattern: re.Pattern[str], name: str) -> int:

@@ -36,10 +36,6 @@ class FileName:
         """The name of a file with this SHA-256 (hex); see the class for `csv`."""
         return cls(blocks, sha256[:16], csv)
 
-    def is_of(self, sha256: str) -> bool:
-        """Whether a file with this SHA-256 (hex) may have the name."""
-        return sha256.startswith(self.digest)
-
     @staticmethod
     @lru_cache(maxsize=16_384)
     def parse(name: str) -> FileName | None:
@@ -98,7 +94,7 @@ class ActiveFile:
 
     def is_of(self, sha256: str) -> bool:
         """Whether a file with this SHA-256 (hex) may have its name."""
-        return self.parsed is not None and self.parsed.is_of(sha256)
+        return self.parsed is not None and sha256.startswith(self.parsed.digest)
 
     @property
     def rows(self) -> int:
@@ -147,24 +143,28 @@ class TableVersion:
     @cached_property
     def files(self) -> tuple[ActiveFile, ...]:
         """The files that it is made of, by name."""
-        return tuple(_file(name, added) for name, added in sorted(self.added.items()))
+        return tuple(
+            ActiveFile(
+                name,
+                added.get("size") or 0,
+                added.get("stats") or "",
+                tuple(filter(None, ((added.get("tags") or {}).get(_COLUMNS) or "").split(","))),
+            )
+            for name, added in sorted(self.added.items())
+        )
 
     @cached_property
     def fields(self) -> list[dict[str, Any]]:
         """Its columns as the schema has them."""
-        fields: list[dict[str, Any]] = json.loads(self.metadata.get("schemaString", "{}")).get(
-            "fields", []
+        schema: dict[str, list[dict[str, Any]]] = json.loads(
+            self.metadata.get("schemaString", "{}")
         )
-        return fields
+        return schema.get("fields", [])
 
     @cached_property
     def columns(self) -> Mapping[str, str]:
         """Its plain columns: Delta's types by name."""
-        return {
-            column["name"]: column["type"]
-            for column in self.fields
-            if isinstance(column["type"], str)
-        }
+        return {each["name"]: each["type"] for each in self.fields if isinstance(each["type"], str)}
 
     @property
     def statistics_of(self) -> frozenset[str]:
@@ -196,9 +196,3 @@ class TableVersion:
                 added.pop(name, None)
                 removed[name] = old
         return TableVersion(number, metadata, added, removed)
-
-
-def _file(name: str, added: Action) -> ActiveFile:
-    columns = (added.get("tags") or {}).get(_COLUMNS) or ""
-    statistics, size = added.get("stats") or "", added.get("size") or 0
-    return ActiveFile(name, size, statistics, tuple(filter(None, columns.split(","))))

@@ -17,10 +17,9 @@ from tempfile import mkdtemp
 
 from exporters.archive.archive import won_race
 from exporters.archive.lake_place import MANIFESTS
-from exporters.lake.lake_file_check import COLUMNS, is_sound, manifest_statistics
+from exporters.lake.lake_file_check import COLUMNS, is_sound, manifest_statistics, put_in_place
 from exporters.lake.lake_files import Lake, lake_tables
 from exporters.lake.log.table_version import ActiveFile, FileName
-from exporters.lake.publication.corrections import put_in_place
 from exporters.lake.tables import LakeReport, LakeTable, NewFile, Version, added_report, each_alone
 from exporters.publishing.replace import Correction
 from transforms.block_range import BlockRange
@@ -59,25 +58,9 @@ class _Group:
         is_whole = len([*inside(targets, there)]) == len(targets)
         return bool(targets) and (not is_whole or len(self.files) > len(targets))
 
-    def absent(self, table: str) -> list[Volume]:
-        """The volumes with rows of a table of whose very blocks no file is."""
-        there = {file.blocks for file in self.files}
-        return [volume for volume in self.targets(table) if volume.blocks not in there]
-
     def targets(self, table: str) -> list[Volume]:
         """The volumes of which a table should have a file: those with rows of it."""
         return [volume for volume in self.volumes if _stored(volume, table)]
-
-    @property
-    def outdated(self) -> list[ActiveFile]:
-        """The files that are not of a volume's very blocks."""
-        blocks = {volume.blocks for volume in self.volumes}
-        return [file for file in self.files if file.blocks not in blocks]
-
-    @property
-    def is_twice(self) -> bool:
-        """Whether two of its files have the same blocks."""
-        return any(one.blocks.overlaps(two.blocks) for one, two in pairwise(self.files))
 
     def reaches(self, runs: Collection[BlockRange]) -> bool:
         """Whether it has any of some blocks."""
@@ -121,27 +104,23 @@ class HistoryTables:
         so that no reader sees less. The manifests follow, as they vouch for the other tables.
         """
         report = LakeReport()
-        for table in tables:
-            if table != MANIFESTS:
-                report = report.and_(self._corrected(table, blocks, correction))
-        if report.refused or not tables:
-            return report
-        return report.and_(self._corrected(MANIFESTS, blocks, correction))
+        names = [name for name in tables if name != MANIFESTS]
+        for table in [*names, MANIFESTS] if tables else ():
+            if table != MANIFESTS or not report.refused:
+                work = partial(self._correct, table, blocks, correction)
+                report = report.and_(self._alone(table, work))
+        return report
 
     def _followed(self, table: str) -> LakeReport:
-        report = self._alone(table, partial(self._follow, table))
+        work = partial(self._follow, table)
+        report = self._alone(table, work)
         if not report.refused:
             return report
         # What this machine knows of the tables may be older than what another one put right.
         for name in (table, MANIFESTS):
             self.lake.log(name).forget()
         self._differing.clear()
-        return self._alone(table, partial(self._follow, table))
-
-    def _corrected(
-        self, table: str, blocks: Collection[BlockRange], correction: Correction
-    ) -> LakeReport:
-        return self._alone(table, partial(self._correct, table, blocks, correction))
+        return self._alone(table, work)
 
     def _alone(self, table: str, work: Callable[[], LakeReport]) -> LakeReport:
         return each_alone(table, partial(won_race, work, self.lake.place(table)))
@@ -157,8 +136,11 @@ class HistoryTables:
         """Write, upload and name what a version of a table lacks of groups."""
         if not due:
             return LakeReport()
-        volumes = [volume for group in due for volume in group.absent(table)]
-        old = [file for group in due for file in group.outdated]
+        # A file that is of a volume's very blocks stays.
+        there = {file.blocks for group in due for file in group.files}
+        own = {volume.blocks for group in due for volume in group.volumes}
+        volumes = [v for group in due for v in group.targets(table) if v.blocks not in there]
+        old = [file for group in due for file in group.files if file.blocks not in own]
         going = [*old, *_states(version.ours if version else ())]
         is_merge = union(file.blocks for file in old) == union(item.blocks for item in volumes)
         with scratch_folder(self.scratch) as folder:
@@ -265,23 +247,17 @@ class HistoryTables:
         table = version.table
         stored = ((volume.blocks, _stored(volume, table)) for volume in group.volumes)
         own = {str(FileName.of(blocks, file.sha256)) for blocks, file in stored if file}
-        return (
-            bool(group.files)
-            and not group.is_twice
-            and all(
-                is_sound(
-                    version,
-                    file,
-                    None if file.name in own else self._of(table, file.blocks),
-                    self.scratch,
-                )
-                for file in group.files
-            )
-        )
-
-    def _of(self, table: str, blocks: BlockRange) -> list[Receipt]:
-        receipts = self.loaded.receipts(blocks)
-        return [receipt for receipt in receipts if table in (receipt.table, MANIFESTS)]
+        is_twice = any(one.blocks.overlaps(two.blocks) for one, two in pairwise(group.files))
+        if not group.files or is_twice:
+            return False
+        for file in group.files:
+            receipts = None
+            if file.name not in own:
+                receipts = self.loaded.receipts(file.blocks)
+                receipts = [r for r in receipts if table in (r.table, MANIFESTS)]
+            if not is_sound(version, file, receipts, self.scratch):
+                return False
+        return True
 
     def _files(self, table: str, volumes: Sequence[Volume], scratch: Path) -> Iterator[NewFile]:
         """The files that a table should have of volumes with rows of it."""

@@ -81,7 +81,10 @@ class PublicDocuments:
         public = self._public_lake({item.table: item.version for item in file_lists(before)})
         if not public.tables:
             return False
-        statements = public_statements(public, self._snapshot(public))
+        last = max((segment.last for segment in self.catalog.blocks), default=0)
+        now = datetime.now(UTC).isoformat(" ", "seconds")
+        line = snapshot_line(self.catalog.snapshot.number, last, now, public)
+        statements = public_statements(public, line)
         is_same = not is_forced and lasting(statements) == lasting(before)
         if is_same and not (is_proven and self._is_damaged(sha256)):
             return False
@@ -118,12 +121,6 @@ class PublicDocuments:
         _log.warning("%s %s: it is made again", archive.place(PUBLIC_DATABASE), what)
         return True
 
-    def _snapshot(self, public: PublicLake) -> str:
-        blocks = self.catalog.blocks
-        now = datetime.now(UTC).isoformat(" ", "seconds")
-        last = max(segment.last for segment in blocks) if blocks else 0
-        return snapshot_line(self.catalog.snapshot.number, last, now, public)
-
     # --- what the lake has
 
     def _public_lake(self, versions: Mapping[str, int]) -> PublicLake:
@@ -158,17 +155,16 @@ class PublicDocuments:
             version = table.expected()
             if version is not None and version.content.number < newest:
                 version = table.version()
-            return self._public_table(version) if version else None
+            if version is None:
+                return None
+            groups = dict[tuple[str, ...], list[str]]()
+            for item in version.files:
+                groups.setdefault(item.columns, []).append(item.name)
+            content, state_of = version.content, self._state_of(version)
+            return PublicTable(name, content.number, content.columns, groups, state_of)
         except (ConflictError, IntegrityError) as error:
             _log.warning("%s leaves a table out: %s", self.lake.archive.place(PUBLIC_SQL), error)
             return None
-
-    def _public_table(self, version: Version) -> PublicTable:
-        groups = dict[tuple[str, ...], list[str]]()
-        for item in version.files:
-            groups.setdefault(item.columns, []).append(item.name)
-        content, state_of = version.content, self._state_of(version)
-        return PublicTable(version.table, content.number, content.columns, groups, state_of)
 
     def _state_of(self, version: Version) -> BlockRange | None:
         """The segment whose current state a table has: the newest, if its rows are the same."""

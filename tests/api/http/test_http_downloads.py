@@ -28,7 +28,7 @@ from tests.transforms.warehouse_kit import history_segment
 from transforms.block_range import BlockRange
 from transforms.bounds import rfc3339
 from transforms.tables.registry import HISTORY_TABLES
-from transforms.warehouse.questions.range_choice import TimedWarehouse, choose_between
+from transforms.warehouse.questions.range_choice import TimedSegments, choose_between
 from transforms.warehouse.warehouse_address import open_warehouse
 
 _PATH = "/api/v2/networkhistory/export"
@@ -78,7 +78,7 @@ def test_a_range_of_segments_is_one_zip_with_the_very_rows_of_the_source(
 def test_a_range_may_be_given_by_times_and_snaps_to_segments(
     served: Served, built_site: Site
 ) -> None:
-    held = TimedWarehouse(open_warehouse(built_site.locations.warehouse))
+    held = TimedSegments(open_warehouse(built_site.locations.warehouse).loaded_catalog())
     first, last = (rfc3339(at) for at in choose_between(held, "15", "25").times if at is not None)
 
     for start, end in (("5", "33"), (first, last), (last, None), (None, first)):

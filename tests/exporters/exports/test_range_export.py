@@ -31,7 +31,7 @@ from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import Store
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.verifying.proofs import Proof, Proofs
-from transforms.warehouse.questions.holdings import CatalogHoldings
+from transforms.warehouse.questions.holdings import Holdings
 
 WHOLE = (FIRST.first, THIRD.last)
 
@@ -47,7 +47,7 @@ class Asked:
     def export(self, prove_bytes: int | None = None, last: int = WHOLE[1]) -> RangeExport:
         store = self.store or FolderStore(self.site.root / "archive")
         exporter = RangeExporter(self.site.warehouse.cache, store, rendered_bytes=0)
-        holdings = CatalogHoldings(self.site.warehouse.loaded_catalog())
+        holdings = Holdings(self.site.warehouse.loaded_catalog())
         return exporter.export(
             holdings,
             "orders",
@@ -348,7 +348,7 @@ def _change_index(site: Site, change: Callable[[str], str]) -> None:
 
 
 def test_a_warehouse_gives_of_any_blocks_what_its_receipts_say(built: Site) -> None:
-    holdings = CatalogHoldings(built.warehouse.loaded_catalog())
+    holdings = Holdings(built.warehouse.loaded_catalog())
     for table in HISTORY_TABLES:
         for first, last in ((1, 1), (1, 50), (20, 21), (41, 60), (0, 0), (51, 99)):
             blocks = BlockRange(first, last)

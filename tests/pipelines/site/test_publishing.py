@@ -32,7 +32,7 @@ from tests.transforms.warehouse_kit import change_rows, relist
 from transforms.errors import ConfigError, RangeError
 from transforms.verifying.findings import Problem
 from transforms.verifying.verification import Kind, Verification
-from transforms.warehouse.questions.holdings import CatalogHoldings
+from transforms.warehouse.questions.holdings import Holdings
 
 FEW = ("blocks", "orders")  # most tests need no more of the 15 tables
 ALL = blocks(0, 1, 2, 3)
@@ -87,7 +87,7 @@ def exported_with_null(
     site: Site, table: str, first: int, last: int, null: str, folder: Path
 ) -> Layout:
     """The ZIP of a range with another NULL string."""
-    holdings = CatalogHoldings(site.warehouse.loaded_catalog())
+    holdings = Holdings(site.warehouse.loaded_catalog())
     return site.exporter.export_with_null(holdings, table, first, last, null, folder).layout
 
 

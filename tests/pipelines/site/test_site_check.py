@@ -25,7 +25,7 @@ from tests.segments_kit import KIT_CHAIN
 from transforms.objects import StoredFile
 from transforms.verifying.findings import Finding, Problem
 from transforms.verifying.proofs import Proofs
-from transforms.verifying.verification import Kind, Verification
+from transforms.verifying.verification import QUICK, Kind, Verification
 from transforms.warehouse.log.snapshot import Snapshot
 
 ZIPS = 3 * 15 + 15  # of three segments, and bundles over the first two
@@ -99,28 +99,11 @@ def test_a_person_sees_what_was_read_of_how_much(place: Place) -> None:
     assert ["ZIPs", str(ZIPS), str(ZIPS)] in [line.split() for line in out.splitlines()]
 
 
-def test_a_part_is_counted_and_called_as_such(place: Place) -> None:
-    code, said = place.verify("--table", "orders", "--blocks", "12-13")
-    assert (code, said["checked"]) == (0, "tables orders in blocks 12-13")
-    read = said["read"]
-    # Of the segment 11-20: its ZIP, and the bundle that has it too.
-    assert [read[name]["read"] for name in ("segments", "zips", "csvs", "tables")] == [1, 2, 2, 1]
-    assert all(one["read"] == one["expected"] for one in read.values())
-    assert "Everything" not in place.run("verify", "--blocks", "12-13")[1]
-
-
-def test_damage_outside_the_part_is_not_looked_at(place: Place) -> None:
-    flip(place.chain / "orders" / f"{KIT_CHAIN}-orders-1-10.zip")
-    assert place.verify("--table", "trades")[0] == 0
-    assert place.verify("--blocks", "21-30")[0] == 0
-    assert place.verify("--table", "orders", "--blocks", "10-10")[0] == 5
-
-
 def test_a_quick_check_says_what_it_looked_at_and_no_more(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("transforms.verifying.verification.QUICK_ZIPS", 10)
-    monkeypatch.setattr("transforms.verifying.verification.QUICK_VOLUMES", 1)
+    monkeypatch.setitem(QUICK, Kind.ZIPS, 10)
+    monkeypatch.setitem(QUICK, Kind.VOLUMES, 1)
     code, said = place.verify("--quick")
     assert (code, said["sample"]) == (0, True)
     assert 0 <= said["read"]["zips"]["read"] < ZIPS == said["read"]["zips"]["expected"]
@@ -132,8 +115,8 @@ def test_a_quick_check_says_what_it_looked_at_and_no_more(
 
 
 def test_a_quick_check_misses_no_file(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transforms.verifying.verification.QUICK_ZIPS", 0)
-    monkeypatch.setattr("transforms.verifying.verification.QUICK_VOLUMES", 0)
+    monkeypatch.setitem(QUICK, Kind.ZIPS, 0)
+    monkeypatch.setitem(QUICK, Kind.VOLUMES, 0)
     gone = [
         place.chain / "orders" / f"{KIT_CHAIN}-orders-1-10.zip",
         place.chain / "trades" / f"{KIT_CHAIN}-trades-1-10.zip.sha256",
@@ -169,15 +152,11 @@ def test_a_folder_that_is_not_mounted_is_a_finding(place: Place, tmp_path: Path)
     assert _nothing(place, "--warehouse", str(empty)) == [str(empty)]
 
 
-def test_blocks_that_nobody_has_are_nothing_to_read(place: Place) -> None:
-    assert len(_nothing(place, "--blocks", "1000-2000")) == 1
-
-
 def test_the_chains_folder_may_not_be_gone(place: Place) -> None:
     shutil.rmtree(place.chain)
     code, said = place.verify()
     assert code == 5
-    assert said["read"]["zips"] == {"read": 0, "earlier": 0, "expected": ZIPS - 15}
+    assert said["read"]["zips"] == {"read": 0, "expected": ZIPS - 15}
     assert {row["problem"] for row in said["findings"]} == {"bad index", "not published"}
     mended(place, place.chain)
 
@@ -212,9 +191,8 @@ def test_a_check_goes_on_where_it_was_interrupted(place: Place) -> None:
     second = Verification(proven=proven)
     assert list(verify_site(place.site, second)) == []
     zips, volumes = second.counts[Kind.ZIPS], second.counts[Kind.VOLUMES]
-    assert zips.earlier >= 20
-    assert zips.read + zips.earlier == zips.expected == ZIPS
-    assert volumes.earlier == volumes.expected
+    assert zips.read == zips.expected == ZIPS
+    assert volumes.read == volumes.expected
     # What came to its end begins anew.
     third = Verification(proven=proven)
     assert list(verify_site(place.site, third)) == []

@@ -28,7 +28,7 @@ from tests.pipelines.place_kit import Place, advised, flip, mended, one, placed,
 from tests.s3_kit import bucket_server
 from tests.segments_kit import KIT_CHAIN, table_rows
 from transforms.verifying.proofs import Proofs
-from transforms.verifying.verification import Kind, Verification
+from transforms.verifying.verification import QUICK, Kind, Verification
 from transforms.warehouse.checks.file_check import csvs_problem
 from transforms.warehouse.manifests.receipts import Receipt
 
@@ -101,7 +101,6 @@ FILES: dict[str, Callable[[Place], Path]] = {
     "current state": _state,
 }
 DAMAGES: dict[str, Callable[[Path], object]] = {"gone": Path.unlink, "flipped": flip}
-ORDERS = ("--table", "orders")
 
 
 def test_all_of_a_sound_lake_is_read_and_counted(place: Place) -> None:
@@ -162,19 +161,12 @@ def test_a_file_that_rots_for_warehouse_and_lake_alike_is_loaded_and_published_a
 def test_a_quick_check_misses_no_file_that_is_gone(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("transforms.verifying.verification.QUICK_LAKE_FILES", 0)
+    monkeypatch.setitem(QUICK, Kind.LAKE_FILES, 0)
     code, said = place.json(*CHECK, "--quick")
     assert (code, said["read"]["lake_files"]["read"]) == (0, 0)
     for path in [choose(place) for choose in FILES.values()]:
         path.unlink()
     assert [problem for problem, _ in found(place, "--quick")] == ["missing"] * 3
-
-
-def test_a_part_is_checked_alone(place: Place) -> None:
-    flip(orders(place))
-    assert found(place, "--table", "trades") == []
-    assert found(place, "--blocks", "21-30") == []
-    assert len(found(place, "--table", "orders", "--blocks", "11-12")) == 1
 
 
 # --- logs ----------------------------------------------------------------------------------------
@@ -226,9 +218,7 @@ def test_other_rows_than_those_published_are_found_and_replaced_on_the_record(
     assert pq.read_table(orders(place)).schema.field("size").type == pa.int64()
     path = committed(place, "orders", change)
     where = str(path.relative_to(place.lake))
-    assert ("bad file of the lake", where) in problems(
-        place, mended(place, path, *CHECK, part=ORDERS)
-    )
+    assert ("bad file of the lake", where) in problems(place, mended(place, path, *CHECK))
     revisions = json.loads((place.chain / "revisions.json").read_text())
     assert f"lake/{where}" in [row["path"] for row in revisions["revisions"]]
     assert place.verify()[0] == 0
@@ -255,7 +245,7 @@ def test_a_log_that_lets_readers_skip_a_file_wrongly_is_found_and_corrected(plac
         else:
             wrong[part]["amount" if table == "deposits" else column] = value
         name(place, table, path, json.dumps(wrong))
-        findings = problems(place, remedied(place, *CHECK, "--table", table))
+        findings = problems(place, remedied(place, *CHECK))
         assert set(findings) == {("bad file of the lake", f"{table}/{path.name}")}, lie
         assert json.loads(stored_statistics(place, table, path.name)) == right, lie
     assert found(place) == []
@@ -266,7 +256,7 @@ def test_a_table_that_has_blocks_twice_is_found_and_corrected(place: Place) -> N
     other = path.with_name("1-20.0123456789abcdef.parquet")
     shutil.copyfile(path, other)
     name(place, "orders", other, stored_statistics(place, "orders", path.name))
-    findings = mended(place, place.lake / "orders", *CHECK, part=ORDERS)
+    findings = mended(place, place.lake / "orders", *CHECK)
     assert ("bad log of the lake", "orders") in problems(place, findings)
     assert {file.name for file in _active(place, "orders")} == {
         path.name,
@@ -282,14 +272,14 @@ def _active(place: Place, table: str) -> list[Path]:
 def test_what_a_foreign_writer_added_is_found_and_named_no_longer(place: Place, table: str) -> None:
     rows = pq.read_table(one(place.lake, f"{table}/21-30.*.parquet"))
     write_deltalake(place.lake / table, rows, mode="append")
-    findings = mended(place, place.lake / table, *CHECK, part=("--table", table))
+    findings = mended(place, place.lake / table, *CHECK)
     assert problems(place, findings) == [("bad log of the lake", table)]
     assert len(_active(place, table)) == 2
 
 
 def test_what_a_foreign_writer_compacted_is_put_back_from_the_warehouse(place: Place) -> None:
     assert DeltaTable(place.lake / "orders").optimize.compact()["numFilesRemoved"] == 2
-    findings = mended(place, place.lake / "orders", *CHECK, part=ORDERS)
+    findings = mended(place, place.lake / "orders", *CHECK)
     assert ("bad log of the lake", "orders") in problems(place, findings)
     assert sum(pq.read_metadata(file).num_rows for file in _active(place, "orders")) == 15
 
@@ -297,7 +287,7 @@ def test_what_a_foreign_writer_compacted_is_put_back_from_the_warehouse(place: P
 def test_a_foreign_file_in_a_table_of_current_state_is_named_no_longer(place: Place) -> None:
     path = _state(place)
     write_deltalake(path.parent, pq.read_table(path), mode="overwrite")
-    findings = mended(place, path.parent, *CHECK, part=("--table", path.parent.name))
+    findings = mended(place, path.parent, *CHECK)
     assert problems(place, findings) == [("bad log of the lake", path.parent.name)]
     assert _active(place, path.parent.name) == [_state(place)]
 
@@ -327,7 +317,7 @@ def test_a_log_that_is_lost_or_damaged_is_made_again(place: Place) -> None:
     for table, damage in LOGS:
         log = (state if table == "the state" else place.lake / table) / "_delta_log"
         damage(log)
-        findings = mended(place, log, *CHECK, part=("--table", log.parent.name))
+        findings = mended(place, log, *CHECK)
         tables = {where.partition("/")[0] for _, where in problems(place, findings)}
         assert tables - {""} == {log.parent.name}
     assert place.verify()[0] == 0
@@ -365,7 +355,7 @@ def test_rows_that_another_engine_deleted_by_a_vector_are_found_and_come_back(
     number = int(max(log.glob("*.json")).stem) + 1
     actions = [{"protocol": protocol}, {"remove": removed}, {"add": added}]
     (log / f"{number:020}.json").write_text("".join(f"{json.dumps(one)}\n" for one in actions))
-    findings = mended(place, log, *CHECK, part=ORDERS)
+    findings = mended(place, log, *CHECK)
     assert ("bad log of the lake", "orders/_delta_log") in problems(place, findings)
 
 
@@ -382,7 +372,7 @@ def test_a_bit_that_flips_in_a_log_is_found_or_changes_nothing_for_its_readers(
         flipped = bytearray(whole)
         flipped[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
         path.write_bytes(flipped)
-        if not found(place, "--table", "orders"):
+        if not found(place):
             assert _seen(place) == before
         path.write_bytes(whole)
 
@@ -473,7 +463,6 @@ def test_what_is_not_there_is_not_sound(place: Place, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert place.json(*CHECK, "--archive", str(tmp_path / "empty"))[0] == 5
     assert place.json(*CHECK, "--archive", str(tmp_path / "typo"))[0] == 5
-    assert place.json(*CHECK, "--blocks", "1000-2000", "--table", "orders")[0] == 5
 
 
 # --- leftovers -----------------------------------------------------------------------------------
@@ -582,10 +571,8 @@ def test_a_check_that_was_interrupted_goes_on_with_the_lake(place: Place) -> Non
     second = Verification(proven=proven)
     assert list(verify_site(place.site, second)) == []
     files, csvs = second.counts[Kind.LAKE_FILES], second.counts[Kind.LAKE_CSVS]
-    # The first two are manifests, which are always read; what was read last was not kept yet.
-    assert files.earlier >= 2
-    assert files.read + files.earlier == files.expected
-    assert csvs.read + csvs.earlier == csvs.expected
+    assert files.read == files.expected
+    assert csvs.read == csvs.expected
 
 
 def _interrupt_after(number: int) -> Callable[[str, int, int], None]:

@@ -78,12 +78,10 @@ def rows_problem(con: Connection, path: Path, receipts: Sequence[Receipt]) -> st
 
 
 def csvs_problem(con: Connection, path: Path, receipts: Sequence[Receipt], scratch: Path) -> str:
-    """How a file of one table renders to other CSVs than receipts (ascending) say; "" if not.
-
-    Raises `IntegrityError` where it has more rows.
-    """
+    """How a file of one table has other rows or CSVs than receipts (ascending) say; "" if not."""
 
     def source(schema: TableSchema) -> str:
         return rows_sql(schema.table, schema.columns, [path])
 
-    return rendering_problem(table_digests(con, source, receipts, scratch))
+    problem = rows_problem(con, path, receipts)
+    return problem or rendering_problem(table_digests(con, source, receipts, scratch))

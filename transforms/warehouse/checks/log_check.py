@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from transforms.objects import ObjectInfo
 from transforms.verifying.findings import (
     CHOOSE,
     FIRST_LOAD,
@@ -29,14 +28,15 @@ from transforms.warehouse.merge.sweep import (
     is_ours,
     unnamed,
 )
-from transforms.warehouse.repair.older_log import (
-    LogState,
-    lacking,
-)
+from transforms.warehouse.repair.older_log import LogState, lacking
 from transforms.warehouse.views.catalog_file import OWN_VIEWS, CatalogFile, read_record
 
 _DAY_SECONDS = 24 * 3600.0
 VIEWS_MADE_AGAIN = Remedy(('strata sql "select 1"',), f"it makes the file anew; {OWN_VIEWS}")
+_COVERED = Remedy(("strata compact",))
+_UNCOVERED = Remedy(
+    ("strata load", "strata compact"), "where the source no longer has these blocks, move it away"
+)
 
 
 def log_findings(
@@ -51,29 +51,23 @@ def log_findings(
     if end.sound is not None:
         verification.counts.read(Kind.DOCUMENTS)
     for number, problem in end.damaged:
-        yield Finding(
-            Problem.DAMAGED, backing.store.describe(snapshot_key(number)), problem, REPAIR
-        )
+        where = backing.store.describe(snapshot_key(number))
+        yield Finding(Problem.DAMAGED, where, problem, REPAIR)
     if state.conflict:
         yield Finding(Problem.DAMAGED, place, state.conflict, CHOOSE)
-    yield from _seen(backing)
-
-
-def nothing(backing: Backing, *, has_volumes: bool) -> Finding:
-    """That there is no log, on a machine that never saw one."""
-    place = backing.store.describe()
-    if has_volumes:
-        what = "there are volumes and no log that names them"
-        return Finding(Problem.MISSING, backing.store.describe(LOG), what, REPAIR)
-    what = "there is no warehouse, or it is empty: is this the right place, and is it mounted?"
-    return Finding(Problem.NOTHING, place, what, FIRST_LOAD)
-
-
-def _seen(backing: Backing) -> Iterator[Finding]:
     memory = NewestSnapshot(backing.cache)
     if memory.path.exists() and memory.snapshot() is None:
         what = "what this machine remembers of the log is damaged"
         yield Finding(Problem.DAMAGED, str(memory.path), what, MADE_AGAIN)
+
+
+def nothing(backing: Backing, *, has_volumes: bool) -> Finding:
+    """That there is no log, on a machine that never saw one."""
+    if has_volumes:
+        what = "there are volumes and no log that names them"
+        return Finding(Problem.MISSING, backing.store.describe(LOG), what, REPAIR)
+    what = "there is no warehouse, or it is empty: is this the right place, and is it mounted?"
+    return Finding(Problem.NOTHING, backing.store.describe(), what, FIRST_LOAD)
 
 
 def view_findings(backing: Backing) -> Iterator[Finding]:
@@ -84,60 +78,48 @@ def view_findings(backing: Backing) -> Iterator[Finding]:
     path = CatalogFile.of(backing).path()
     if not path.exists():
         return
+    place = str(path)
     try:
         if difference := read_record(path).difference(path):
-            yield Finding(Problem.DAMAGED, str(path), difference, VIEWS_MADE_AGAIN)
+            yield Finding(Problem.DAMAGED, place, difference, VIEWS_MADE_AGAIN)
     except OSError as error:
-        yield Finding(
-            Problem.UNREADABLE, str(path), unreadable(error, str(path)), remove(str(path))
-        )
+        yield Finding(Problem.UNREADABLE, place, unreadable(error, place), remove(place))
 
 
 def orphan_findings(backing: Backing, snapshot: Snapshot) -> Iterator[Finding]:
     """Files in the warehouse's folders that have no business there.
 
-    What a killed load left is none at first: a sweep removes it after a week.
+    What a killed load left is none at first: a sweep removes it after a week, unless no volume has
+    the same blocks.
     """
     store, now = backing.store, backing.store.now()
-    dropped = {file.key for file in snapshot.dropped}
-    keys = snapshot.named_keys()
+    dropped, keys = {file.key for file in snapshot.dropped}, snapshot.named_keys()
     listing = folder_listing(store)
     coverage = Coverage(backing.catalog(snapshot))
     unknown = {info.key for info in lacking(listing["manifests"], snapshot)}
     runs = {_run_of(key) for key in unknown}  # of their other files nothing else is to be said
     for info in listing[LOG]:
         if not is_snapshot_key(info.key):
-            yield _orphan(backing, info, "it is no snapshot of the log")
+            place = store.describe(info.key)
+            what = "it is no snapshot of the log"
+            yield Finding(Problem.ORPHAN, place, what, move_away(place))
     for info in unnamed(listing, snapshot):
-        age = now - info.modified
+        age, place, remedy = now - info.modified, store.describe(info.key), REPAIR
         if info.key in dropped or info.key.removesuffix(".wal") in keys:  # found with its file
             continue
         if not is_ours(info.key):
-            yield _orphan(backing, info, "no file of a warehouse has such a name")
-        elif info.key in unknown:
-            if age > _DAY_SECONDS:  # a load may be about to name it
-                what = "no snapshot names it, and it has blocks that the log lacks"
-                yield Finding(Problem.ORPHAN, store.describe(info.key), what, REPAIR)
-        elif age > ORPHAN_SECONDS + _DAY_SECONDS and _run_of(info.key) not in runs:
-            yield _old_orphan(backing, info, is_removable=coverage.is_removable(info.key))
+            what, remedy = "no file of a warehouse has such a name", move_away(place)
+        elif info.key in unknown and age > _DAY_SECONDS:  # a load may be about to name it
+            what = "no snapshot names it, and it has blocks that the log lacks"
+        elif _run_of(info.key) in runs or age <= ORPHAN_SECONDS + _DAY_SECONDS:
+            continue
+        elif coverage.is_removable(info.key):
+            what, remedy = "no snapshot names it, and no load has removed it", _COVERED
+        else:
+            what, remedy = "no snapshot names it, and no volume has all of its blocks", _UNCOVERED
+        yield Finding(Problem.ORPHAN, place, what, remedy)
 
 
 def _run_of(key: str) -> str:
     """What the name of a volume's file says of its blocks."""
     return key.rpartition("/")[2].partition(".")[0]
-
-
-def _old_orphan(backing: Backing, info: ObjectInfo, *, is_removable: bool) -> Finding:
-    """What a killed load left; a sweep keeps it as long as no volume has the same blocks."""
-    place = backing.store.describe(info.key)
-    if is_removable:
-        what = "no snapshot names it, and no load has removed it"
-        return Finding(Problem.ORPHAN, place, what, Remedy(("strata compact",)))
-    what = "no snapshot names it, and no volume has all of its blocks"
-    note = "where the source no longer has these blocks, move it away"
-    return Finding(Problem.ORPHAN, place, what, Remedy(("strata load", "strata compact"), note))
-
-
-def _orphan(backing: Backing, info: ObjectInfo, what: str) -> Finding:
-    place = backing.store.describe(info.key)
-    return Finding(Problem.ORPHAN, place, what, move_away(place))

@@ -5,19 +5,15 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
 import duckdb
 
-from transforms.duck import (
-    Connection,
-    attached,
-    naming_large,
-    quote_name,
-    working_connection,
-)
+from transforms.duck import Connection, attached, naming_large, quote_name, working_connection
 from transforms.errors import BusyError, StrataError
 from transforms.lookups.index_file import open_index
 from transforms.lookups.lookup_tables import prove_lookups
@@ -40,7 +36,6 @@ from transforms.warehouse.checks.file_check import (
     NOT_READ,
     csvs_problem,
     file_findings,
-    rows_problem,
     types_problem,
 )
 from transforms.warehouse.files.backing import Backing
@@ -55,117 +50,97 @@ _NONSENSE = (sqlite3.Error, StrataError, ValueError, TypeError, LookupError)
 _STATE_RECEIPTS = "from {}.strata.receipts order by table_name, first_block"
 
 
+@dataclass(frozen=True, slots=True)
 class VolumeCheck:
     """The check of one volume, by the receipts of its manifest, by table, then by block.
 
     None are given where the manifest is damaged, and for a current state, which has its own.
     """
 
-    def __init__(
-        self,
-        backing: Backing,
-        verification: Verification,
-        volume: Volume,
-        receipts: Sequence[Receipt] | None,
-    ) -> None:
-        self._backing = backing
-        self._check = verification
-        self._volume = volume
-        self._receipts = receipts
-        self._is_earlier: list[bool] = []  # of each file that was read, whether that was before
+    _backing: Backing
+    _check: Verification
+    _volume: Volume
+    _receipts: Sequence[Receipt] | None
 
     def findings(self) -> Iterator[Finding]:
-        """Read and render the tables in scope, and the index file; yields what is wrong."""
-        scope, counts = self._check.scope, self._check.counts
-        tables = [table for table in sorted(self._volume.shapes) if scope.has_table(table)]
+        """Read and render the tables, and the index file; yields what is wrong."""
+        counts, tables = self._check.counts, sorted(self._volume.shapes)
         files = [(self._volume.data.get(table), [table]) for table in tables]
         if self._volume.kind == "state":
             files = [(self._volume.file, tables)]
-        is_sound = True
+        problems: set[Problem] = set()
         for file, names in files:
             for finding in self._file(file, names):
-                is_sound = False
+                problems.add(finding.problem)
                 yield finding
             if not self._check.is_quick:
                 self._check.report(Kind.TABLES)
-        yield from self._index(is_sound=is_sound)
-        is_earlier = bool(self._is_earlier) and all(self._is_earlier)
-        if len(self._is_earlier) == sum(file is not None for file, _ in files):
-            counts.read(Kind.VOLUMES, is_earlier=is_earlier)
-        if is_sound and not self._check.is_quick:
-            segments = {r.blocks for r in self._receipts or () if scope.reaches(r.blocks)}
-            counts.read(Kind.SEGMENTS, len(segments), is_earlier=is_earlier)
+        yield from self._index(is_sound=not problems)
+        if problems.isdisjoint(NOT_READ):
+            counts.read(Kind.VOLUMES)
+        if not problems and not self._check.is_quick:
+            counts.read(Kind.SEGMENTS, len({r.blocks for r in self._receipts or ()}))
         if self._check.is_quick:
             self._check.report(Kind.VOLUMES)
 
     def _file(self, file: StoredFile | None, tables: Sequence[str]) -> Iterator[Finding]:
         """Prove a data file, or the file of a state, with its tables."""
-        counts, is_quick = self._check.counts, self._check.is_quick
+        counts, is_whole = self._check.counts, not self._check.is_quick
         receipts = [r for r in self._receipts or () if r.table in tables]
         if file is None:
-            counts.read(Kind.TABLES, 0 if is_quick else 1)
+            counts.read(Kind.TABLES, int(is_whole))
             if any(receipt.rows for receipt in receipts):
                 what = f"it has rows of {tables[0]}, and no data file for them"
                 yield self._finding(self._volume.file, Problem.DISAGREEMENT, what)
             return
         proof = self._proof(file)
-        is_earlier = self._check.proven.has(proof)
-        findings = [] if is_earlier else [*file_findings(self._backing, file, REPAIR_AND_LOAD)]
+        is_proven = self._check.proven.has(proof)
+        findings = [] if is_proven else [*file_findings(self._backing, file, REPAIR_AND_LOAD)]
         if any(finding.problem in NOT_READ for finding in findings):
             yield from findings
             return
-        is_readable = self._receipts is not None or self._volume.kind == "state"
-        if not (is_quick or is_earlier or findings) and is_readable:
-            if problem := self._problem(file, file.size, self._reading(file, receipts)):
+        read = self._state_problem if self._volume.kind == "state" else self._data_problem
+        is_known = self._receipts is not None or self._volume.kind == "state"
+        if is_whole and is_known and not (is_proven or findings):
+            if problem := self._problem(file, file.size, partial(read, file, receipts)):
                 findings = [self._finding(file, Problem.DAMAGED, problem)]
             else:
                 self._check.proven.keep(proof)
-        self._is_earlier.append(is_earlier)
-        counts.read(Kind.BYTES, file.size, is_earlier=is_earlier)
-        counts.read(Kind.TABLES, 0 if is_quick else len(tables), is_earlier=is_earlier)
-        if receipts and not is_quick and not findings and receipts == self._in_scope(receipts):
-            # The lake may have the same bytes.
+        counts.read(Kind.BYTES, file.size)
+        counts.read(Kind.TABLES, len(tables) if is_whole else 0)
+        if receipts and is_whole and not findings:  # the lake may have the same bytes
             self._check.rendered[file.sha256] = receipts_digest(receipts)
         yield from findings
 
-    def _in_scope(self, receipts: Sequence[Receipt]) -> list[Receipt]:
-        return [receipt for receipt in receipts if self._check.scope.reaches(receipt.blocks)]
+    def _data_problem(
+        self, file: StoredFile, receipts: Sequence[Receipt], con: Connection, scratch: Path
+    ) -> str:
+        """What is wrong with a data file, "" if nothing."""
+        path, table = self._backing.files.path(file), receipts[0].table
+        columns = file_columns(table, self._volume.shapes[table].column_list())
+        problem = types_problem(con, path, columns) or csvs_problem(con, path, receipts, scratch)
+        return f"{table}: {problem}" if problem else ""
 
-    def _reading(
-        self, file: StoredFile, receipts: Sequence[Receipt]
-    ) -> Callable[[Connection, Path], str]:
-        """What reads a file, and says what is wrong with it, "" if nothing."""
-        path = self._backing.files.path(file)
-
-        def read_data(con: Connection, scratch: Path) -> str:
-            table = receipts[0].table
-            columns = file_columns(table, self._volume.shapes[table].column_list())
-            problem = (
-                types_problem(con, path, columns)
-                or rows_problem(con, path, receipts)
-                or csvs_problem(con, path, self._in_scope(receipts), scratch)
-            )
-            return f"{table}: {problem}" if problem else ""
-
-        def read_state(con: Connection, scratch: Path) -> str:
-            with attached(con, path, "state", "(read_only)") as state:
-                own = read_receipts(con, _STATE_RECEIPTS.format(state), {})
-                problems = (
-                    (table, rendering_problem(table_digests(con, in_state, [*group], scratch)))
-                    for table, group in groupby(own, key=attrgetter("table"))
-                    if self._check.scope.has_table(table)
-                )
-                return "; ".join(f"{table}: {problem}" for table, problem in problems if problem)
+    def _state_problem(
+        self, file: StoredFile, _: Sequence[Receipt], con: Connection, scratch: Path
+    ) -> str:
+        """What is wrong with the file of a state, "" if nothing."""
 
         def in_state(schema: TableSchema) -> str:
             return f"state.main.{quote_name(schema.table)}"
 
-        return read_state if self._volume.kind == "state" else read_data
+        with attached(con, self._backing.files.path(file), "state", "(read_only)") as state:
+            own = read_receipts(con, _STATE_RECEIPTS.format(state), {})
+            problems = (
+                (table, rendering_problem(table_digests(con, in_state, [*group], scratch)))
+                for table, group in groupby(own, key=attrgetter("table"))
+            )
+            return "; ".join(f"{table}: {problem}" for table, problem in problems if problem)
 
     def _index(self, *, is_sound: bool) -> Iterator[Finding]:
         """The index file, whose bytes are proven, and what it has where the rows are sound."""
         file, volume, files = self._volume.index, self._volume, self._backing.files
-        if file is None or not self._check.scope.is_whole:
+        if file is None:
             return
         proof = self._proof(file)
         if self._check.proven.has(proof):

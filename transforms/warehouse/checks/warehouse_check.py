@@ -5,7 +5,8 @@ Nothing is changed, and nothing that is damaged keeps the rest from being read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import random
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
@@ -21,7 +22,7 @@ from transforms.verifying.findings import (
     Problem,
     Remedy,
 )
-from transforms.verifying.verification import Kind, Verification
+from transforms.verifying.verification import QUICK, Kind, Verification
 from transforms.warehouse.checks.file_check import NOT_READ, NOT_THERE, file_findings
 from transforms.warehouse.checks.log_check import (
     log_findings,
@@ -38,8 +39,6 @@ from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.manifest import manifest_receipts, read_manifest
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.repair.older_log import read_state
-
-_ORDER = attrgetter("table", "blocks")
 
 
 @dataclass(slots=True)
@@ -63,7 +62,7 @@ class WarehouseCheck:
         self._backing = backing
         self._verification = verification
         self.holding = Holding()
-        self._segments: dict[str, list[BlockRange]] = {}  # by the key of each sound manifest
+        self._segments: dict[str, int] = {}  # how many, by the key of each sound manifest
 
     @cached_property
     def _begun(self) -> float:
@@ -87,15 +86,17 @@ class WarehouseCheck:
             lost = LostRowsError(place, snapshot.losses)
             yield Finding(Problem.MISSING, place, f"it {lost.what}", lost.remedy)
         for volume in snapshot.history():
-            if self._verification.scope.reaches(volume.blocks):
-                yield from self._manifest(volume)
+            yield from self._manifest(volume)
         if self._segments:
             volumes = [volume for volume in snapshot.history() if volume.key in self._segments]
             self.holding.catalog = self._backing.catalog(snapshot).of_volumes(volumes)
-        if self._verification.scope.is_whole:
-            yield from self._other_files(snapshot)
-            yield from view_findings(self._backing)
-            yield from orphan_findings(self._backing, snapshot)
+        for refused in snapshot.quarantine:
+            if refused.copy:
+                yield from self._file(refused.copy, REPAIR)
+        if snapshot.captures:
+            yield from self._file(snapshot.captures, REPAIR_AND_LOAD_CAPTURES)
+        yield from view_findings(self._backing)
+        yield from orphan_findings(self._backing, snapshot)
         yield from self._volumes(snapshot)
 
     def _manifest(self, volume: Volume) -> Iterator[Finding]:
@@ -109,7 +110,7 @@ class WarehouseCheck:
             self._backing.files.bring([volume.file])
             try:
                 segments = read_manifest(self._backing.files.path(volume.file))
-                self._segments[volume.key] = [segment.blocks for segment in segments]
+                self._segments[volume.key] = len(segments)
                 return
             except IntegrityError as error:
                 place = self._backing.store.describe(volume.key)
@@ -117,15 +118,8 @@ class WarehouseCheck:
         self.holding.unread.append(volume.blocks)
         yield from findings
 
-    def _other_files(self, snapshot: Snapshot) -> Iterator[Finding]:
-        for refused in snapshot.quarantine:
-            if refused.copy:
-                yield from self._file(refused.copy, REPAIR)
-        if snapshot.captures:
-            yield from self._file(snapshot.captures, REPAIR_AND_LOAD_CAPTURES)
-
     def _file(self, file: StoredFile, remedy: Remedy) -> Iterator[Finding]:
-        """A small file, which is read whatever is chosen otherwise."""
+        """A small file, which is read whatever a sample leaves out."""
         counts = self._verification.counts
         counts.expect(Kind.DOCUMENTS)
         findings = list(file_findings(self._backing, file, remedy))
@@ -134,39 +128,30 @@ class WarehouseCheck:
         yield from findings
 
     def _volumes(self, snapshot: Snapshot) -> Iterator[Finding]:
-        check = self._verification
-        volumes = [item for item in snapshot.volumes if check.scope.reaches(item.blocks)]
-        chosen = check.sampled(volumes)
-        for volume in volumes:
-            self._expect(volume, is_chosen=volume in chosen)
-        yield from self._present([volume for volume in volumes if volume not in chosen])
+        check, is_read = self._verification, not self._verification.is_quick
+        most = len(snapshot.volumes) if is_read else QUICK[Kind.VOLUMES]
+        numbers = {*random.sample(range(len(snapshot.volumes)), min(most, len(snapshot.volumes)))}
+        chosen, others = list[Volume](), list[Volume]()
+        for number, volume in enumerate(snapshot.volumes):
+            is_chosen = number in numbers
+            (chosen if is_chosen else others).append(volume)
+            check.counts.expect(Kind.VOLUMES, is_chosen=is_chosen)
+            check.counts.expect(Kind.BYTES, volume.size, is_chosen=is_chosen)
+            check.counts.expect(Kind.TABLES, len(volume.shapes), is_chosen=is_read)
+            segments = self._segments.get(volume.key, 0)
+            check.counts.expect(Kind.SEGMENTS, segments, is_chosen=is_read)
+        # What a sample leaves out is there, at least, with all its bytes.
+        files = (file for volume in others for file in volume.row_files)
+        for file, problem in absent_files(self._backing.store, files).items():
+            place, is_missing = self._backing.store.describe(file.key), problem == MISSING
+            what = NOT_THERE if is_missing else f"it {problem} as when it was written"
+            kind = Problem.MISSING if is_missing else Problem.DAMAGED
+            yield Finding(kind, place, what, REPAIR_AND_LOAD)
         for volume in chosen:
             if check.is_over():
                 return
             receipts = None
             if volume.key in self._segments:
                 path = self._backing.files.path(volume.file)
-                receipts = sorted(manifest_receipts([path]), key=_ORDER)
+                receipts = sorted(manifest_receipts([path]), key=attrgetter("table", "blocks"))
             yield from VolumeCheck(self._backing, check, volume, receipts).findings()
-
-    def _expect(self, volume: Volume, *, is_chosen: bool) -> None:
-        counts, scope = self._verification.counts, self._verification.scope
-        is_read = not self._verification.is_quick
-        counts.expect(Kind.VOLUMES, is_chosen=is_chosen)
-        files = [file for table, file in volume.data.items() if scope.has_table(table)]
-        size = sum(file.size for file in files) if volume.kind == "history" else volume.size
-        counts.expect(Kind.BYTES, size, is_chosen=is_chosen)
-        counts.expect(Kind.TABLES, sum(map(scope.has_table, volume.shapes)), is_chosen=is_read)
-        segments = [*filter(scope.reaches, self._segments.get(volume.key, ()))]
-        counts.expect(Kind.SEGMENTS, len(segments), is_chosen=is_read)
-
-    def _present(self, volumes: Sequence[Volume]) -> Iterator[Finding]:
-        """The files of volumes that a sample leaves out are there, at least, with all bytes."""
-        files = (file for volume in volumes for file in volume.row_files)
-        for file, problem in absent_files(self._backing.store, files).items():
-            place = self._backing.store.describe(file.key)
-            if problem == MISSING:
-                yield Finding(Problem.MISSING, place, NOT_THERE, REPAIR_AND_LOAD)
-            else:
-                what = f"it {problem} as when it was written"
-                yield Finding(Problem.DAMAGED, place, what, REPAIR_AND_LOAD)

@@ -44,21 +44,20 @@ class Leases:
 
     @contextmanager
     def pausing(self) -> Iterator[dict[str, int]]:
-        """The size in bytes of each leased key; until the block ends no further lease begins."""
-        with exclusive(self._lock):
-            yield self._leased()
+        """The size in bytes of each leased key; until the block ends no further lease begins.
 
-    def _leased(self) -> dict[str, int]:
-        """Read the leases of living processes and remove those of dead ones."""
+        Leases of dead processes are removed.
+        """
         leased: dict[str, int] = {}
-        for path in self._folder.iterdir():
-            if path == self._lock:
-                continue
-            with suppress(FileNotFoundError), path.open() as lease:  # or released just now
-                try:
-                    fcntl.flock(lease, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                    path.unlink(missing_ok=True)
-                except BlockingIOError:
-                    lines = (line.rstrip("\n").partition(" ") for line in lease)
-                    leased |= {key: int(size) for size, _, key in lines}
-        return leased
+        with exclusive(self._lock):
+            for path in self._folder.iterdir():
+                if path == self._lock:
+                    continue
+                with suppress(FileNotFoundError), path.open() as lease:  # or released just now
+                    try:
+                        fcntl.flock(lease, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                        path.unlink(missing_ok=True)
+                    except BlockingIOError:
+                        lines = (line.rstrip("\n").partition(" ") for line in lease)
+                        leased |= {key: int(size) for size, _, key in lines}
+            yield leased

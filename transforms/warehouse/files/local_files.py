@@ -232,38 +232,30 @@ class LocalFiles:
                 copy.truncate()
                 result = self._fetched(file, copy, _unreported)
             if result != (file.size, file.sha256):
-                raise self._other_bytes(
-                    file,
-                    f"{result[0]} bytes that hash to {result[1]}",
-                    f"{file.size} bytes that hash to {file.sha256}",
+                raise IntegrityError(
+                    f"{self._store.describe(file.key)} gave {result[0]} bytes that hash to "
+                    f"{result[1]}, where the warehouse's log names {file.size} bytes that hash to "
+                    f"{file.sha256}: try again, in case they were damaged on the way; if it stays "
+                    "so, put the object back from a backup, or run strata repair and load its "
+                    "segments again"
                 )
 
     def _fetched(
         self, file: StoredFile, copy: BinaryIO, report: Callable[[int], None]
     ) -> tuple[int, str]:
         digest, start = hashlib.sha256(), 0
-        while chunk := self._chunk(file, start):
-            digest.update(chunk)
-            copy.write(chunk)
-            start += len(chunk)
-            report(len(chunk))
-            if len(chunk) < CHUNK_BYTES:
-                break  # the end, without asking for what lies behind it
-        return start, digest.hexdigest()
-
-    def _chunk(self, file: StoredFile, start: int) -> bytes:
         try:
-            return read_as_is(self._store, file.key, start, CHUNK_BYTES)
+            while chunk := read_as_is(self._store, file.key, start, CHUNK_BYTES):
+                digest.update(chunk)
+                copy.write(chunk)
+                start += len(chunk)
+                report(len(chunk))
+                if len(chunk) < CHUNK_BYTES:
+                    break  # the end, without asking for what lies behind it
         except FileNotFoundError as error:
             raise self._missing(file) from error
+        return start, digest.hexdigest()
 
     def _missing(self, file: StoredFile) -> MissingFileError:
         remedy = _REMEDIES.get(file.key.partition("/")[0], "run strata repair, then strata load")
         return MissingFileError(f"{self._store.describe(file.key)} is missing: {remedy}")
-
-    def _other_bytes(self, file: StoredFile, content: str, expected: str) -> IntegrityError:
-        return IntegrityError(
-            f"{self._store.describe(file.key)} gave {content}, where the warehouse's log names "
-            f"{expected}: try again, in case they were damaged on the way; if it stays so, put the "
-            "object back from a backup, or run strata repair and load its segments again"
-        )

@@ -15,12 +15,8 @@ MISSING = "is missing"
 DAMAGED = "is damaged: it has other bytes than when it was written"
 
 # By folder, in the order in which they are run.
-_COMMANDS = {
-    "manifests": "strata load",
-    "data": "strata load",
-    "state": "strata load",
-    "spam": "strata captures",
-}
+_COMMANDS = dict.fromkeys(("manifests", "data", "state"), "strata load")
+_COMMANDS["spam"] = "strata captures"
 
 
 class LostFilesError(IntegrityError):
@@ -31,13 +27,10 @@ class LostFilesError(IntegrityError):
         self.count = len(losses)
         more = f" (and {len(others)} more files are lost)" if others else ""
         description = f"{store.describe(first.key)} {losses[first]}{more}"
-        super().__init__(f"{description}: {_remedy(losses)}")
-
-
-def _remedy(files: Iterable[StoredFile]) -> Remedy:
-    folders = {file.key.partition("/")[0] for file in files}
-    after = (command for folder, command in _COMMANDS.items() if folder in folders)
-    return Remedy(("strata repair", *dict.fromkeys(after)))
+        folders = {file.key.partition("/")[0] for file in losses}
+        after = (command for folder, command in _COMMANDS.items() if folder in folders)
+        remedy = Remedy(("strata repair", *dict.fromkeys(after)))
+        super().__init__(f"{description}: {remedy}")
 
 
 def absent_files(store: Store, files: Iterable[StoredFile]) -> dict[StoredFile, str]:

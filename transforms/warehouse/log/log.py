@@ -11,7 +11,6 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -50,14 +49,6 @@ _NAME = re.compile(r"log/(\d{20})\.json")
 _TYPE = "application/json"
 
 
-@dataclass(slots=True)
-class _Look:
-    """A block of `Log.one_look`: its number, and whether it has asked the store already."""
-
-    number: int
-    is_taken: bool = False
-
-
 class Log:
     """The snapshots in a store. `cache` is where this machine remembers the newest it has seen."""
 
@@ -67,7 +58,9 @@ class Log:
         self._newest: tuple[Snapshot, str] | None = None
         self._confirmed: tuple[int, Moment] | None = None
         self._looks = 0
-        self._look: _Look | None = None
+        self.look = 0
+        """The number of the block of `one_look` that lasts; 0 outside of any."""
+        self._is_taken = False  # whether that block has asked the store already
 
     @contextmanager
     def one_look(self) -> Iterator[None]:
@@ -76,20 +69,15 @@ class Log:
         For work that should go by one snapshot from its beginning to its end. Commits of this
         log are seen; one that loses its race to another writer looks again.
         """
-        if self._look is not None:
+        if self.look:
             yield
             return
         self._looks += 1
-        self._look = _Look(self._looks)
+        self.look, self._is_taken = self._looks, False
         try:
             yield
         finally:
-            self._look = None
-
-    @property
-    def look(self) -> int:
-        """The number of the block of `one_look` that lasts; 0 outside of any."""
-        return self._look.number if self._look else 0
+            self.look, self._is_taken = 0, False
 
     def newest(self) -> Snapshot | None:
         """The newest snapshot, None where there is none.
@@ -111,12 +99,6 @@ class Log:
             self._confirmed = (number, Moment.now())
             return False
         return True
-
-    def _is_newest(self, number: int) -> bool:
-        """Whether what is known is the newest, as far as this block has to know."""
-        if self._look is not None and self._look.is_taken:
-            return True
-        return not self.is_outdated(number)
 
     def numbers(self) -> list[int]:
         """The numbers of all snapshots that are there, ascending; a missing folder has none."""
@@ -214,8 +196,14 @@ class Log:
             self._newest = None
             return None
         except OSError:
-            if not self._holds(key, data):
-                raise
+            with suppress(OSError):
+                if read_as_is(self._store, key) == data:
+                    return self._keep(snapshot, data, sha256)
+            raise
+        return self._keep(snapshot, data, sha256)
+
+    def _keep(self, snapshot: Snapshot, data: bytes, sha256: str) -> Snapshot:
+        """Remember a snapshot that was created."""
         if self._newest is None or self._newest[0].number < snapshot.number:
             self._newest = (snapshot, sha256)
         self._memory.keep(snapshot, data)
@@ -229,16 +217,10 @@ class Log:
         """
         return self.newest() or self.commit(lambda base: None if base.number else base)
 
-    def _holds(self, key: str, data: bytes) -> bool:
-        with suppress(OSError):
-            return read_as_is(self._store, key) == data
-        return False
-
     def _find(self) -> tuple[Snapshot, str] | None:
         cache = self._newest
-        is_newest = cache is not None and self._is_newest(cache[0].number)
-        if self._look is not None:
-            self._look.is_taken = True
+        is_newest = cache is not None and (self._is_taken or not self.is_outdated(cache[0].number))
+        self._is_taken = bool(self.look)
         if is_newest:
             return cache
         last_seen, seen_sha256 = self._memory.newest() or (None, "")

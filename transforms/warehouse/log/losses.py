@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from transforms.block_range import BlockRange
@@ -52,27 +52,21 @@ class LostRowsError(IntegrityError):
 
 
 def volume_losses(
-    losses: Iterable[Loss], before: Sequence[Volume], after: Sequence[Volume]
+    losses: Collection[Loss], before: Sequence[Volume], after: Sequence[Volume]
 ) -> Iterator[Loss]:
     """What of earlier losses, and of the volumes before, the volumes afterwards do not hold.
 
     A state is replaced by one of its schema version that is not older.
     """
-    history = [*_of("history", losses), *(item.blocks for item in before if item.kind == "history")]
+    earlier = (BlockRange(item.first, item.last) for item in losses if item.kind == "history")
+    history = [*earlier, *(item.blocks for item in before if item.kind == "history")]
     present = union(item.blocks for item in after if item.kind == "history")
     for blocks in difference(union(history), present):
         yield Loss("history", blocks.first, blocks.last)
-    states = [Loss("state", *_ends(item), item.version) for item in before if item.kind == "state"]
-    newest: dict[int, Loss] = {}
-    for loss in sorted([*(item for item in losses if item.kind == "state"), *states]):
-        newest[loss.version] = loss
+    states = [item for item in losses if item.kind == "state"]
+    for item in before:
+        if item.kind == "state":
+            states.append(Loss("state", item.blocks.first, item.blocks.last, item.version))
+    newest = {loss.version: loss for loss in sorted(states)}
     there = {item.version: item.blocks.last for item in after if item.kind == "state"}
     yield from (loss for loss in newest.values() if there.get(loss.version, -1) < loss.last)
-
-
-def _of(kind: str, losses: Iterable[Loss]) -> Iterator[BlockRange]:
-    return (BlockRange(loss.first, loss.last) for loss in losses if loss.kind == kind)
-
-
-def _ends(volume: Volume) -> tuple[int, int]:
-    return volume.blocks.first, volume.blocks.last

@@ -105,23 +105,21 @@ def new_warehouse() -> Snapshot:
 
 
 def following(
-    base: Snapshot,
-    parent: str,
-    target: Snapshot,
-    forget: Iterable[str],
-    now: float | None = None,
+    base: Snapshot, parent: str, target: Snapshot, forget: Iterable[str], now: float | None = None
 ) -> Snapshot:
     """The snapshot after `base` with the content of `target`; `parent` is the hash of `base`.
 
     Files that `base` names and `target` does not are dropped from `now` on (None: by this machine's
     clock); of those that were dropped before, `forget` are gone by now.
     """
-    now = max(
-        round(time.time() if now is None else now, 6), base.time
-    )  # microseconds, as they are written
+    # Microseconds, as they are written.
+    now = max(round(time.time() if now is None else now, 6), base.time)
     keys, gone = target.named_keys(), set(forget)
     old = [file for file in base.dropped if file.key not in keys and file.key not in gone]
     fresh = [Dropped(key, now) for key in sorted(base.named_keys() - keys)]
+    losses = [*volume_losses(base.losses, base.volumes, target.volumes)]
+    if target.captures is None and (base.captures or Loss(CAPTURES) in base.losses):
+        losses.append(Loss(CAPTURES))
     return replace(
         target,
         warehouse=base.warehouse,
@@ -130,16 +128,8 @@ def following(
         parent=parent,
         time=now,
         dropped=(*old, *fresh),
-        losses=_losses(base, target),
+        losses=tuple(losses),
     )
-
-
-def _losses(base: Snapshot, target: Snapshot) -> tuple[Loss, ...]:
-    """What `base` had, or missed, and `target` does not hold."""
-    losses = [*volume_losses(base.losses, base.volumes, target.volumes)]
-    if target.captures is None and (base.captures or Loss(CAPTURES) in base.losses):
-        losses.append(Loss(CAPTURES))
-    return tuple(losses)
 
 
 def dump_snapshot(snapshot: Snapshot) -> bytes:
@@ -155,7 +145,7 @@ def dump_snapshot(snapshot: Snapshot) -> bytes:
             "parent": snapshot.parent,
             "time": _time_text(snapshot.time),
             "chain": snapshot.chain_id,
-            "columns": [[*pairs] for pairs in tables.columns.listed],
+            "columns": [[*pairs] for pairs in tables.columns],
             "tables": [dict(pairs) for pairs in tables.listed],
             "volumes": volumes,
             "captures": _file_row(snapshot.captures),
@@ -203,43 +193,33 @@ def _parsed(row: Mapping[str, Any]) -> Snapshot:
     )
 
 
-class _ColumnSets:
-    """The columns of tables, which most volumes have in common: each set is listed once."""
-
-    def __init__(self) -> None:
-        self.listed: dict[tuple[tuple[str, str], ...], int] = {}
-        self._numbers: dict[int, int] = {}
-
-    def number(self, columns: dict[str, str]) -> int:
-        """The place of a table's columns in the list; they live for as long as this does."""
-        # Volumes that were read from a snapshot share the very mappings.
-        number = self._numbers.get(id(columns))
-        if number is None:
-            number = self.listed.setdefault(tuple(columns.items()), len(self.listed))
-            self._numbers[id(columns)] = number
-        return number
-
-
 class _TableSets:
-    """The tables of volumes with their columns, listed once; and what of them has `_raw`."""
+    """The tables of volumes, and their columns, which most have in common: each set is listed once.
+
+    Volumes that were read from a snapshot share the very mappings, which live as long as this does.
+    """
 
     def __init__(self) -> None:
-        self.columns = _ColumnSets()
+        self.columns: dict[tuple[tuple[str, str], ...], int] = {}
         self.listed: dict[tuple[tuple[str, int], ...], int] = {}
+        self._numbers: dict[int, int] = {}
         self._entries: dict[int, tuple[int, dict[str, list[str]]]] = {}
 
+    def _columns(self, columns: dict[str, str]) -> int:
+        """The place of a table's columns in their list."""
+        if id(columns) not in self._numbers:
+            number = self.columns.setdefault(tuple(columns.items()), len(self.columns))
+            self._numbers[id(columns)] = number
+        return self._numbers[id(columns)]
+
     def number(self, shapes: Mapping[str, Shape]) -> tuple[int, dict[str, list[str]]]:
-        """The place in the list, and the columns with `_raw`; shapes live as long as this does."""
-        entry = self._entries.get(id(shapes))
-        if entry is None:
-            pairs = tuple(
-                (table, self.columns.number(shape.columns))
-                for table, shape in sorted(shapes.items())
-            )
+        """The place of a volume's tables in the list, and their columns with `_raw`."""
+        if id(shapes) not in self._entries:
+            tables = sorted(shapes.items())
+            pairs = tuple((table, self._columns(shape.columns)) for table, shape in tables)
             raw = {table: sorted(shape.raw) for table, shape in shapes.items() if shape.raw}
-            entry = (self.listed.setdefault(pairs, len(self.listed)), raw)
-            self._entries[id(shapes)] = entry
-        return entry
+            self._entries[id(shapes)] = (self.listed.setdefault(pairs, len(self.listed)), raw)
+        return self._entries[id(shapes)]
 
 
 def _volume_row(volume: Volume, tables: _TableSets) -> dict[str, object]:

@@ -34,8 +34,10 @@ from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.manifests.shapes import Times
 
 _KEY = ("chain_id", "schema_version", "first_block", "last_block")
-_OWN = [field for field in RECEIPTS if field.name not in _KEY]
-_SCHEMA = SEGMENTS.append(pa.field("receipts", pa.list_(pa.struct(_OWN))))
+RECEIPT_FIELDS = [field for field in RECEIPTS if field.name not in _KEY]
+"""What a manifest has of each receipt."""
+
+_SCHEMA = SEGMENTS.append(pa.field("receipts", pa.list_(pa.struct(RECEIPT_FIELDS))))
 _FILES = ("first_block", "last_block", "source_key", "source_size")
 _IDS = ("segment_id", "previous_id", "index_id")
 _ABOUT = b"strata.manifest"
@@ -61,7 +63,7 @@ def write_manifest(
     """Write the manifest of a run with these segments (ascending) and their receipts."""
     ordered = sorted(receipts, key=lambda receipt: (receipt.blocks, receipt.table))
     lists = {
-        blocks: [{name: row[name] for name in (f.name for f in _OWN)} for row in receipt_rows(same)]
+        blocks: [{f.name: row[f.name] for f in RECEIPT_FIELDS} for row in receipt_rows(same)]
         for blocks, same in groupby(ordered, key=lambda receipt: receipt.blocks)
     }
     rows = [
@@ -178,7 +180,7 @@ def segments_source(manifests: str) -> str:
 def receipts_source(manifests: str) -> str:
     """SQL for the rows of `strata.receipts` in manifests; see `segments_source`."""
     key = ", ".join(_KEY)
-    own = ", ".join(f"receipt.{field.name} as {field.name}" for field in _OWN)
+    own = ", ".join(f"receipt.{field.name} as {field.name}" for field in RECEIPT_FIELDS)
     return (
         f"(select {key}, {own} from (select {key}, unnest(receipts) as receipt "  # noqa: S608 - ours
         f"from read_parquet({manifests})))"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,84 +109,56 @@ def read_segments(con: Connection, source: str) -> list[LoadedSegment]:
 
 
 def parse_segments(table: pa.Table) -> list[LoadedSegment]:
-    """Segments from the rows of `strata.segments`."""
-    return [_segment(row) for row in table.to_pylist()]
+    """Segments from the rows of `strata.segments`, whose columns are those of `SEGMENTS`."""
+    return [LoadedSegment(_name(row[:4]), ObjectInfo(*row[4:7]), *row[7:]) for row in _rows(table)]
 
 
 def read_receipts(con: Connection, query: str, values: Mapping[str, str]) -> list[Receipt]:
     """Read receipts by a query over `strata.receipts` with its bound values."""
-    rows = con.sql(query, params=dict(values)).to_arrow_table().to_pylist()
-    return [_receipt(row) for row in rows]
+    receipts = []
+    for *name, table, columns, rows, size, sha256, raw in _rows(
+        con.sql(query, params=dict(values)).to_arrow_table()
+    ):
+        schema, cells = parse_columns(table, columns), json.loads(raw)
+        receipts.append(Receipt(_name(name), schema, rows, size, sha256, cells))
+    return receipts
 
 
-def _name(row: Mapping[str, Any]) -> SegmentName:
-    blocks = BlockRange(row["first_block"], row["last_block"])
-    return SegmentName(row["chain_id"], row["schema_version"], blocks)
+def _rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
+    return zip(*(column.to_pylist() for column in table.columns), strict=True)
 
 
-def _name_row(name: SegmentName) -> dict[str, Any]:
-    return {
-        "chain_id": name.chain_id,
-        "schema_version": name.version,
-        "first_block": name.blocks.first,
-        "last_block": name.blocks.last,
-    }
+def _name(cells: Sequence[Any]) -> SegmentName:
+    chain_id, version, first, last = cells
+    return SegmentName(chain_id, version, BlockRange(first, last))
 
 
-def _segment_row(segment: LoadedSegment) -> dict[str, Any]:
-    return _name_row(segment.name) | {
-        "source_key": segment.info.key,
-        "source_size": segment.info.size,
-        "source_version": segment.info.version,
-        "zip_sha256": segment.sha256,
-        "segment_id": segment.segment_id,
-        "previous_id": segment.previous_id,
-        "rows": segment.rows,
-        "bytes": segment.bytes,
-        "index_id": segment.index_id,
-    }
-
-
-def _segment(row: Mapping[str, Any]) -> LoadedSegment:
-    return LoadedSegment(
-        _name(row),
-        ObjectInfo(row["source_key"], row["source_size"], row["source_version"]),
-        row["zip_sha256"],
-        row["segment_id"],
-        row["previous_id"],
-        row["rows"],
-        row["bytes"],
-        row["index_id"],
-    )
-
-
-def _receipt_row(receipt: Receipt) -> dict[str, Any]:
-    return _name_row(receipt.segment) | {
-        "table_name": receipt.table,
-        "columns": dump_columns(receipt.schema),
-        "rows": receipt.rows,
-        "bytes": receipt.bytes,
-        "sha256": receipt.sha256,
-        "raw_cells": json.dumps(dict(receipt.raw_cells)),
-    }
-
-
-def _receipt(row: Mapping[str, Any]) -> Receipt:
-    return Receipt(
-        _name(row),
-        parse_columns(row["table_name"], row["columns"]),
-        row["rows"],
-        row["bytes"],
-        row["sha256"],
-        json.loads(row["raw_cells"]),
-    )
+def _name_cells(name: SegmentName) -> tuple[object, ...]:
+    return name.chain_id, name.version, name.blocks.first, name.blocks.last
 
 
 def segment_rows(segments: Iterable[LoadedSegment]) -> list[dict[str, Any]]:
     """The rows of `strata.segments`."""
-    return [_segment_row(segment) for segment in segments]
+    cells = (
+        (
+            *_name_cells(each.name),
+            *(each.info.key, each.info.size, each.info.version),
+            *(each.sha256, each.segment_id, each.previous_id),
+            *(each.rows, each.bytes, each.index_id),
+        )
+        for each in segments
+    )
+    return [dict(zip(SEGMENTS.names, row, strict=True)) for row in cells]
 
 
 def receipt_rows(receipts: Iterable[Receipt]) -> list[dict[str, Any]]:
     """The rows of `strata.receipts`."""
-    return [_receipt_row(receipt) for receipt in receipts]
+    cells = (
+        (
+            *_name_cells(each.segment),
+            *(each.table, dump_columns(each.schema), each.rows, each.bytes, each.sha256),
+            json.dumps(dict(each.raw_cells)),
+        )
+        for each in receipts
+    )
+    return [dict(zip(RECEIPTS.names, row, strict=True)) for row in cells]

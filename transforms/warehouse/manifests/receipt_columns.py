@@ -56,32 +56,16 @@ class SegmentList:
         """The blocks of each."""
         return map(BlockRange, self.firsts, self.lasts)
 
-    def _rows(self) -> Iterator[tuple[int, int, int, str, str, str]]:
-        columns = (self.firsts, self.lasts, self.versions, self.ids, self.previous, self.chains)
-        return zip(*columns, strict=True)
-
-    def joined(self, other: SegmentList) -> SegmentList:
-        """The segments of both."""
-        return SegmentList(*map(list, zip(*sorted([*self._rows(), *other._rows()]), strict=True)))
-
 
 def in_order(lists: Iterable[SegmentList]) -> list[SegmentList]:
-    """Lists of the same segments, ascending, each behind the one before.
-
-    They are the very lists, but for volumes that have segments between those of others.
-    """
-    result: list[SegmentList] = []
-    for segments in sorted(filter(len, lists), key=lambda segments: segments.firsts[0]):
-        if result and segments.firsts[0] < result[-1].lasts[-1]:
-            result[-1] = result[-1].joined(segments)
-        else:
-            result.append(segments)
-    return result
+    """Lists of the segments of volumes, ascending: each volume is a run without a gap."""
+    return sorted(filter(len, lists), key=lambda segments: segments.firsts[0])
 
 
 COLUMNS = (
     "chain_id, schema_version, first_block, last_block, columns, rows, bytes, sha256"  # in order
 )
+_COLUMNS = ("versions", "first", "last", "schemas", "rows", "bytes")
 _HASH_BYTES = 32
 _ROW_BYTES = 6 * 8 + _HASH_BYTES
 _parsed_columns = lru_cache(maxsize=256)(parse_columns)
@@ -113,17 +97,13 @@ class ReceiptColumns:
         columns = [*zip(*rows, strict=True)]
         if not columns:
             return cls()
-        chains, versions, first, last, schemas, counts, sizes, hashes = columns
-        return cls(
-            chains[0],
-            array("q", versions),
-            array("q", first),
-            array("q", last),
-            [*map(_parsed_columns, repeat(table), schemas)],
-            array("q", counts),
-            array("q", sizes),
-            bytearray.fromhex("".join(hashes)),
+        chains, *numbers, schemas, counts, sizes, hashes = columns
+        parsed = [*map(_parsed_columns, repeat(table), schemas)]
+        versions, first, last, rows_of, bytes_of = (
+            array("q", column) for column in (*numbers, counts, sizes)
         )
+        sha256 = bytearray.fromhex("".join(hashes))
+        return cls(chains[0], versions, first, last, parsed, rows_of, bytes_of, sha256)
 
     @classmethod
     def joined(cls, runs: Iterable[ReceiptColumns]) -> ReceiptColumns:
@@ -131,13 +111,8 @@ class ReceiptColumns:
         runs = [run for run in runs if run.first]
         whole = cls(runs[0].chain_id if runs else "")
         for run in runs:
-            whole.versions.extend(run.versions)
-            whole.first.extend(run.first)
-            whole.last.extend(run.last)
-            whole.schemas.extend(run.schemas)
-            whole.rows.extend(run.rows)
-            whole.bytes.extend(run.bytes)
-            whole.sha256.extend(run.sha256)
+            for name in (*_COLUMNS, "sha256"):
+                getattr(whole, name).extend(getattr(run, name))
         return whole
 
     @property
@@ -164,13 +139,6 @@ class ReceiptColumns:
         stop = bisect_right(self.first, blocks.last)
         if stop - start == len(self):
             return self
-        return ReceiptColumns(
-            self.chain_id,
-            self.versions[start:stop],
-            self.first[start:stop],
-            self.last[start:stop],
-            self.schemas[start:stop],
-            self.rows[start:stop],
-            self.bytes[start:stop],
-            self.sha256[start * _HASH_BYTES : stop * _HASH_BYTES],
-        )
+        columns = [getattr(self, name)[start:stop] for name in _COLUMNS]
+        columns.append(self.sha256[start * _HASH_BYTES : stop * _HASH_BYTES])
+        return ReceiptColumns(self.chain_id, *columns)

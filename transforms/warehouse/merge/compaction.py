@@ -83,55 +83,42 @@ def _merge(
     """Write the merged volume and prove it; returns it as a snapshot will list it."""
     catalog = backing.catalog(snapshot).of_volumes(volumes)
     segments = [*catalog.segments.values()]
-    blocks = BlockRange(volumes[0].blocks.first, volumes[-1].blocks.last)
-    receipts = [*catalog.receipts(blocks)]
-    shapes = shapes_of(receipts)
-    tables = sorted({table for volume in volumes for table in volume.data})
-    data: dict[str, Path] = {}
+    receipts = [*catalog.receipts(BlockRange(volumes[0].blocks.first, volumes[-1].blocks.last))]
+    shapes, data = shapes_of(receipts), dict[str, Path]()
     with working_connection(
         scratch, threads=settings.threads, memory_limit=backing.rendering_limit
     ) as con:
-        for table in tables:
+        for table in sorted({table for volume in volumes for table in volume.data}):
+            files = [volume.data[table] for volume in volumes if table in volume.data]
             mine = [receipt for receipt in receipts if receipt.table == table]
             data[table] = scratch / f"{table}.parquet"
-            _merge_table(backing, con, data[table], volumes, shapes[table], mine)
-            _prove(con, data[table], mine, scratch)
+            with backing.files.hold(files):
+                paths = [backing.files.path(file) for file in files]
+                _merge_table(con, data[table], paths, shapes[table], mine)
         run = finish_run(con, scratch, data, shapes)
     origin = Origin(snapshot.warehouse, snapshot.number)
     return store_history(backing, run, origin, segments, receipts)
 
 
 def _merge_table(
-    backing: Backing,
-    con: Connection,
-    path: Path,
-    volumes: Sequence[Volume],
-    shape: Shape,
-    receipts: Sequence[Receipt],
+    con: Connection, path: Path, files: Sequence[Path], shape: Shape, receipts: Sequence[Receipt]
 ) -> None:
-    """Write the rows of a table of neighbouring volumes as one data file."""
-    table = receipts[0].table
-    files = [volume.data[table] for volume in volumes if table in volume.data]
-    columns = select_list(
-        [(quote_name(c.name), c.name) for c in shape.column_list() if has_column(c)]
-    )
+    """Write the rows of data files of neighbours as one, and prove it by their receipts.
+
+    Raises `IntegrityError` where it does not render to what they say.
+    """
+    names = [*(column.name for column in shape.column_list() if has_column(column)), *OWN_TYPES]
+    columns = select_list([(quote_name(name), name) for name in names])
     row_bytes = sum(r.bytes for r in receipts) // max(sum(r.rows for r in receipts), 1)
-    with backing.files.hold(files):
-        # Not `union all`: DuckDB 2.0 writes its parts in another order to Parquet.
-        paths = quote_files([backing.files.path(file) for file in files])
-        own = ", ".join(OWN_TYPES)
-        query = (
-            f"select {columns}, {own} "  # noqa: S608 - quoted
-            f"from read_parquet({paths}, hive_partitioning = false, union_by_name = true)"
-        )
-        con.execute(write_sql(query, path, row_bytes))
-
-
-def _prove(con: Connection, path: Path, receipts: Sequence[Receipt], scratch: Path) -> None:
-    """Raise `IntegrityError` where a merged file does not render to what its receipts say."""
+    # Not `union all`: DuckDB 2.0 writes its parts in another order to Parquet.
+    query = (
+        f"select {columns} from read_parquet({quote_files(files)}, "  # noqa: S608 - quoted
+        "hive_partitioning = false, union_by_name = true)"
+    )
+    con.execute(write_sql(query, path, row_bytes))
 
     def source(schema: TableSchema) -> str:
         return rows_sql(schema.table, schema.columns, [path])
 
-    if problem := rendering_problem(table_digests(con, source, receipts, scratch)):
+    if problem := rendering_problem(table_digests(con, source, receipts, path.parent)):
         raise IntegrityError(f"merged, table {receipts[0].table} of {problem}: the old files stay")

@@ -14,7 +14,7 @@ from transforms.objects import ObjectInfo
 from transforms.stores.store import Store, listed_together
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.log.log import LOG, Log, settled_snapshots, snapshot_key
+from transforms.warehouse.log.log import LOG, settled_snapshots, snapshot_key
 from transforms.warehouse.log.snapshot import Snapshot
 
 GRACE_SECONDS = 24 * 3600.0
@@ -66,18 +66,14 @@ def sweep(
     gone += map(snapshot_key, settled_snapshots(listing[LOG], now - grace_seconds))
     for key in gone:
         store.delete(key)
-    if any(key in gone for key in due):
-        _forget(log, set(gone))
-    return gone
-
-
-def _forget(log: Log, gone: set[str]) -> None:
-    """Let the log no longer list what is gone, unless another sweep has done it."""
+    removed = set(gone)
 
     def change(newest: Snapshot) -> Snapshot | None:
-        return newest if any(file.key in gone for file in newest.dropped) else None
+        return newest if any(file.key in removed for file in newest.dropped) else None
 
-    log.commit(change, forget=gone)
+    if not removed.isdisjoint(due):  # the log no longer lists these, unless another sweep did it
+        log.commit(change, forget=removed)
+    return gone
 
 
 def unnamed(

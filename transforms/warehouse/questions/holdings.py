@@ -6,9 +6,10 @@ receipts of all volumes are read for it. What a volume holds never changes, so i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from transforms.block_range import BlockRange
 from transforms.bounded_cache import BoundedCache
@@ -18,10 +19,9 @@ from transforms.segments.segment_name import SegmentName
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.manifest import receipts_source
 from transforms.warehouse.manifests.receipt_columns import COLUMNS, ReceiptColumns
-from transforms.warehouse.manifests.shapes import Volume
 
-Ask = Callable[[str, Sequence[StoredFile], list[Any]], Sequence[Sequence[Any]]]
-"""Gives the rows of a statement that reads these manifests, for its values."""
+Ask = Callable[[str, list[Any]], Sequence[Sequence[Any]]]
+"""Gives the rows of a statement that reads manifests, for its values."""
 
 # Three tables of 75,000 segments.
 _CACHE_BYTES = 20 * 2**20
@@ -30,72 +30,56 @@ _cache = BoundedCache[ReceiptColumns](_CACHE_BYTES)
 _MANIFESTS_AT_ONCE = 100
 
 
-class Holdings(Protocol):
-    """One snapshot of a warehouse, as exports ask for it."""
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """One snapshot of a warehouse, as exports ask for it.
+
+    `ask` reads manifests, which are there (None: they are fetched, and read by a connection of its
+    own). `read` are the data files that were asked for.
+    """
+
+    catalog: Catalog
+    ask: Ask | None = None
+    read: set[Path] = field(default_factory=set)
 
     def receipts(self, table: str, blocks: BlockRange) -> ReceiptColumns:
-        """The receipts of a table in the segments that hold any of these blocks."""
-        ...
+        """The receipts of a table in the segments that hold any of these blocks.
 
-    def segments(self) -> Sequence[SegmentName]:
+        Manifests that were never read are asked for; of lost volumes they say it, too.
+        """
+        volumes = [*self.catalog.volumes_over(blocks)]
+        keys = [(self.catalog.files.path(volume.file), table) for volume in volumes]
+        receipts = [_cache.get(key) for key in keys]
+        unread = [number for number, columns in enumerate(receipts) if columns is None]
+        for at in range(0, len(unread), _MANIFESTS_AT_ONCE):
+            some = unread[at : at + _MANIFESTS_AT_ONCE]
+            together = self._read(table, [volumes[number].file for number in some])
+            for number in some:
+                columns = together.over(volumes[number].blocks)
+                _cache.put(keys[number], columns, columns.memory)
+                receipts[number] = columns
+        return ReceiptColumns.joined(filter(None, receipts)).over(blocks)
+
+    def _read(self, table: str, manifests: Sequence[StoredFile]) -> ReceiptColumns:
+        """The receipts of a table in manifests of volumes that ascend."""
+        files = self.catalog.files
+        source = receipts_source(quote_files([files.path(file) for file in manifests]))
+        sql = f"select {COLUMNS} from {source} where table_name = $1 order by first_block"  # noqa: S608
+        if self.ask is not None:
+            return ReceiptColumns.of(table, self.ask(sql, [table]))
+        files.bring(manifests)
+        with file_connection(len(manifests)) as con:
+            return ReceiptColumns.of(table, con.execute(sql, [table]).fetchall())
+
+    def segments(self) -> list[SegmentName]:
         """All segments, ascending: what a message needs to say which range would be right."""
-        ...
+        return [segment.name for segment in self.catalog.segments.values()]
 
     def rows(self, table: str, blocks: BlockRange) -> Path | None:
         """The data file with a segment's rows of a table; None where it has none.
 
         Raises `RangeError` where the segment is not loaded.
         """
-        ...
-
-
-class CatalogHoldings:
-    """One snapshot of a warehouse, read from its manifests."""
-
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
-
-    def receipts(self, table: str, blocks: BlockRange) -> ReceiptColumns:
-        """See `Holdings.receipts`."""
-        return catalog_receipts(self._catalog, table, blocks, self._rows)
-
-    def _rows(
-        self, sql: str, manifests: Sequence[StoredFile], values: list[Any]
-    ) -> Sequence[Sequence[Any]]:
-        self._catalog.files.bring(manifests)
-        with file_connection(len(manifests)) as con:
-            return con.execute(sql, values).fetchall()
-
-    def segments(self) -> list[SegmentName]:
-        """See `Holdings.segments`."""
-        return [segment.name for segment in self._catalog.segments.values()]
-
-    def rows(self, table: str, blocks: BlockRange) -> Path | None:
-        """See `Holdings.rows`."""
-        return self._catalog.data_path(blocks, table)
-
-
-def catalog_receipts(catalog: Catalog, table: str, blocks: BlockRange, ask: Ask) -> ReceiptColumns:
-    """The receipts of a table over some blocks; manifests that were never read are asked for."""
-    volumes = [*catalog.volumes_over(blocks)]
-    keys = [(catalog.files.path(volume.file), table) for volume in volumes]
-    receipts = [_cache.get(key) for key in keys]
-    unread = [number for number, columns in enumerate(receipts) if columns is None]
-    for at in range(0, len(unread), _MANIFESTS_AT_ONCE):
-        some = unread[at : at + _MANIFESTS_AT_ONCE]
-        columns_of_some = _read(catalog, table, [volumes[number] for number in some], ask)
-        for number, columns in zip(some, columns_of_some, strict=True):
-            _cache.put(keys[number], columns, columns.memory)
-            receipts[number] = columns
-    return ReceiptColumns.joined(filter(None, receipts)).over(blocks)
-
-
-def _read(
-    catalog: Catalog, table: str, volumes: Sequence[Volume], ask: Ask
-) -> Iterator[ReceiptColumns]:
-    """The receipts of a table in each of some volumes, which ascend."""
-    manifests = [volume.file for volume in volumes]
-    source = receipts_source(quote_files([catalog.files.path(file) for file in manifests]))
-    sql = f"select {COLUMNS} from {source} where table_name = $1 order by first_block"  # noqa: S608
-    together = ReceiptColumns.of(table, ask(sql, manifests, [table]))
-    return (together.over(volume.blocks) for volume in volumes)
+        if file := self.catalog.volume_of(blocks).data.get(table):
+            self.read.add(self.catalog.files.path(file))
+        return self.catalog.data_path(blocks, table)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -52,18 +51,14 @@ def _names(tree: object) -> Iterator[str | None]:
         return
     kind = tree.get("type")
     if kind == "BASE_TABLE":
-        yield _table(tree)
+        is_plain = not tree["catalog_name"] and tree["schema_name"].lower() in _SCHEMAS
+        yield fold_case(tree["table_name"]) if is_plain else None
     elif kind == "SHOW_REF":
         yield None
     elif kind == "TABLE_FUNCTION":
         yield "" if tree["function"]["function_name"] in _ROWS_WITHOUT_TABLES else None
     for part in tree.values():
         yield from _names(part)
-
-
-def _table(tree: dict[str, Any]) -> str | None:
-    is_plain = not tree["catalog_name"] and tree["schema_name"].lower() in _SCHEMAS
-    return fold_case(tree["table_name"]) if is_plain else None
 
 
 def _own_names(tree: object) -> Iterator[str]:
@@ -99,10 +94,6 @@ def readable(con: Connection, query: str) -> str:
         raise query_error(
             "the warehouse is only read here, by `select` and the like: strata shell runs the rest"
         )
-    return _without_end(query)
-
-
-def _without_end(query: str) -> str:
     text = query.encode()
     tokens = (at for at, kind in duckdb.tokenize(query) if kind != duckdb.token_type.comment)
     ends = (at for at in tokens if text[at : at + 1] == b";")
@@ -137,7 +128,8 @@ def query_rows(
         kinds = con.sql(statement).types
         names = con.sql(statement).columns
         casts = [(_shown_type(kind), name) for kind, name in zip(kinds, names, strict=True)]
-        makers = [_whole if kind.id in ("hugeint", "uhugeint") else _plain for kind in kinds]
+        whole = ("hugeint", "uhugeint")
+        makers = [(lambda v: int(str(v))) if kind.id in whole else _plain for kind in kinds]
         reader = con.sql(_cast(statement, casts)).to_arrow_reader()
         yield names, _rows(reader, makers)
 
@@ -154,10 +146,13 @@ def copy_query(
     See `query_rows` for `extent`. Raises `ConfigError` for wrong SQL.
     """
     with _connected(warehouse, query, extent) as con, _query_errors():
-        exact = _exact(con, readable(con, query))
+        exact = readable(con, query)
+        columns = _columns(con, exact)
+        if any("HUGEINT" in kind for kind, _ in columns):  # any sum of integers: Parquet rounds it
+            exact = _cast(exact, [(_HUGE.sub("DECIMAL(38,0)", kind), n) for kind, n in columns])
         if format_name == "csv":
             # Only text columns are written exactly as the dialect says.
-            texts = [(_AS_TEXT, name) for _, name in _columns(con, exact)]
+            texts = [(_AS_TEXT, name) for _, name in columns]
             con.execute(copy_sql(_cast(exact, texts), path, header=True))
         else:
             con.execute(f"copy ({exact}\n) to {quote_text(path)} (format parquet)")
@@ -183,10 +178,6 @@ def _rows(
         yield from zip(*columns, strict=True)
 
 
-def _whole(value: object) -> object:
-    return int(str(value))
-
-
 def _plain(value: object) -> object:
     """A value with decimals without fraction as whole numbers, also inside of lists."""
     if isinstance(value, Decimal):
@@ -201,7 +192,9 @@ def _plain(value: object) -> object:
 def _shown_type(kind: duckdb.sqltypes.DuckDBPyType) -> str:
     """The type that a column is read as to be shown."""
     if kind.id in ("list", "array", "struct", "map"):
-        inner = {name: _shown_type(child) for name, child in _children(kind)}
+        # Other children are numbers: an array's size.
+        types = ((n, c) for n, c in kind.children if isinstance(c, duckdb.sqltypes.DuckDBPyType))
+        inner = {name: _shown_type(child) for name, child in types}
         if kind.id == "struct":
             listed = ", ".join(f"{quote_name(name)} {child}" for name, child in inner.items())
             return f"STRUCT({listed})"
@@ -209,14 +202,6 @@ def _shown_type(kind: duckdb.sqltypes.DuckDBPyType) -> str:
             f"MAP({inner['key']}, {inner['value']})" if kind.id == "map" else inner["child"] + "[]"
         )
     return str(kind) if kind.id in _PLAIN else _AS_TEXT
-
-
-def _children(
-    kind: duckdb.sqltypes.DuckDBPyType,
-) -> Iterator[tuple[str, duckdb.sqltypes.DuckDBPyType]]:
-    for name, child in kind.children:
-        if isinstance(child, duckdb.sqltypes.DuckDBPyType):  # otherwise an array's size
-            yield name, child
 
 
 @contextmanager
@@ -236,14 +221,6 @@ def _query_errors() -> Iterator[None]:
 def _columns(con: Connection, query: str) -> list[tuple[str, str]]:
     relation = con.sql(query)
     return [(str(kind), name) for name, kind in zip(relation.columns, relation.types, strict=True)]
-
-
-def _exact(con: Connection, query: str) -> str:
-    """The query with decimals for HUGEINT (any sum of integers), which Parquet would round."""
-    columns = _columns(con, query)
-    if not any("HUGEINT" in kind for kind, _ in columns):
-        return query
-    return _cast(query, [(_HUGE.sub("DECIMAL(38,0)", kind), name) for kind, name in columns])
 
 
 def _cast(query: str, columns: Sequence[tuple[str, str]]) -> str:

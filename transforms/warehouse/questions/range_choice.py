@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any
 
 from transforms.block_range import BlockRange
 from transforms.bounds import Bound, lower_bound, rfc3339, upper_bound
@@ -15,7 +15,6 @@ from transforms.errors import RangeError
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.data_files import rows_sql
 from transforms.warehouse.manifests.shapes import Extent, Times, Volume
-from transforms.warehouse.warehouse import Warehouse
 
 _TIMES = """
     select _segment, epoch_us(min(vega_time)), epoch_us(max(vega_time))
@@ -26,36 +25,19 @@ _TIMES = """
 """
 
 
-class TimedSegments(Protocol):
-    """Loaded segments, and statements over their blocks."""
+@dataclass(frozen=True, slots=True)
+class TimedSegments:
+    """Loaded segments, and statements over their blocks, which `ask` runs (None: they do)."""
 
-    @property
-    def catalog(self) -> Catalog:
-        """What is loaded."""
-        ...
+    catalog: Catalog
+    ask: Callable[[Volume, str, list[int]], Sequence[tuple[Any, ...]]] | None = None
 
     def rows(self, volume: Volume, sql: str, values: list[int]) -> Sequence[tuple[Any, ...]]:
         """Run a statement over a volume's `{blocks}`; none where it has no such table."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class TimedWarehouse:
-    """The segments of a warehouse. Raises `ConfigError` where nothing is loaded."""
-
-    warehouse: Warehouse
-
-    @property
-    def catalog(self) -> Catalog:
-        """See `TimedSegments.catalog`."""
-        return self.warehouse.loaded_catalog()
-
-    def rows(self, volume: Volume, sql: str, values: list[int]) -> Sequence[tuple[Any, ...]]:
-        """See `TimedSegments.rows`."""
         file = volume.data.get("blocks")
-        if file is None:
-            return ()
-        shape, files = volume.shapes["blocks"], self.warehouse.backing.files
+        if self.ask is not None or file is None:
+            return self.ask(volume, sql, values) if self.ask else ()
+        shape, files = volume.shapes["blocks"], self.catalog.files
         with files.hold([file]), file_connection() as con:
             blocks = rows_sql("blocks", shape.column_list(), [files.path(file)], shape.raw)
             return con.execute(sql.format(blocks=blocks), values).fetchall()

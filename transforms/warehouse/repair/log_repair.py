@@ -19,9 +19,8 @@ from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.lost_files import MISSING, absent_files
 from transforms.warehouse.log.log import LOG, next_generation, snapshot_key
 from transforms.warehouse.log.snapshot import Snapshot, following, new_warehouse
-from transforms.warehouse.manifests.manifest_rows import Origin
 from transforms.warehouse.manifests.shapes import Volume
-from transforms.warehouse.repair.older_log import lacking, read_state
+from transforms.warehouse.repair.older_log import lacking, read_state, volume_blocks
 from transforms.warehouse.repair.volume_description import (
     Advance,
     VolumeDescription,
@@ -29,13 +28,18 @@ from transforms.warehouse.repair.volume_description import (
     chosen_volumes,
     describe_volume,
     disagreement,
-    newer_states,
     newest_captures,
     with_index,
 )
 from transforms.warehouse.views.catalog_file import CatalogFile, read_record
 
 _UNNAMED = "no snapshot in the log names it"
+_LOAD_AGAIN = "no longer named: load its segments again, unless others hold them"
+_REMEDIES = {
+    "index": "made again from its tables",
+    "spam": "no longer named: load the spam captures again",
+    "quarantine": "no longer named: the refused file is tried again",
+}
 
 
 class RepairChoice(StrEnum):
@@ -82,7 +86,7 @@ def repair(
     process repairs; errors of the machine and of the network pass: what cannot be reached is not
     missing.
     """
-    attempt = _Repair(backing, choice, advance, quick=quick)
+    attempt = _Repair(backing, choice, advance, quick)
     attempt.run()
     attempt.report.findings += remove_foreign_writes(backing)
     return attempt.report
@@ -98,18 +102,17 @@ class _Change:
 
     base: Snapshot
     bad: frozenset[StoredFile]
-    chain_id: str = ""
-    others: Sequence[Volume] = ()
+    others: Sequence[VolumeDescription] = ()
     indexed: Mapping[str, Volume] = field(default_factory=dict)
 
     def applied(self, newest: Snapshot) -> Snapshot:
         """The snapshot with it; what other processes named since it was examined stays."""
-        kept = _without(newest, self.bad)
-        examined = self.base.named_keys()
+        kept, examined = _without(newest, self.bad), self.base.named_keys()
         fresh = [volume.blocks for volume in newest.history() if volume.key not in examined]
-        others = [v for v in self.others if not any(blocks.overlaps(v.blocks) for blocks in fresh)]
+        others = [v.volume for v in self.others if not any(map(v.volume.blocks.overlaps, fresh))]
         volumes = chosen_volumes(kept.volumes, others)
-        kept = replace(kept, chain_id=kept.chain_id or self.chain_id)
+        chain_id = kept.chain_id or (self.others[0].chain_id if self.others else "")
+        kept = replace(kept, chain_id=chain_id)
         return kept.with_volumes(self.indexed.get(volume.key, volume) for volume in volumes)
 
 
@@ -128,119 +131,127 @@ def _without(snapshot: Snapshot, bad: frozenset[StoredFile]) -> Snapshot:
     return replace(snapshot, captures=captures, quarantine=quarantine).with_volumes(volumes)
 
 
+@dataclass
 class _Repair:
-    def __init__(
-        self, backing: Backing, choice: RepairChoice | None, advance: Advance, *, quick: bool
-    ) -> None:
-        self._backing = backing
-        self._choice = choice
-        self._advance = advance
-        self._quick = quick
-        self._state = read_state(backing)
-        self.report = RepairReport()
+    backing: Backing
+    choice: RepairChoice | None
+    advance: Advance
+    quick: bool
+    report: RepairReport = field(default_factory=RepairReport)
+
+    def __post_init__(self) -> None:
+        self.state = read_state(self.backing)
+        self.place = self.backing.store.describe()
+        self.is_trusted = self.choice is RepairChoice.TRUST_LOG
 
     def run(self) -> None:
         """Examine, and write a snapshot if there is a reason to."""
-        place, state, end = self._backing.store.describe(), self._state, self._state.end
-        if state.conflict and self._choice is None:
+        state, end = self.state, self.state.end
+        if state.conflict and self.choice is None:
             self._explain()
             return
         if not (state.conflict or end.top or state.infos):
-            self._find(place, "there is no log and no volume", "is this the right place?")
+            self._find(self.place, "there is no log and no volume", "is this the right place?")
             return
         for number, problem in end.damaged:
             self._find(snapshot_key(number), problem, "a new snapshot follows it")
         if state.conflict:
-            self._find(LOG, state.conflict, f"you chose --{self._choice}")
+            self._find(LOG, state.conflict, f"you chose --{self.choice}")
         elif end.sound is None:
             what = f"there is no sound snapshot; there are {len(state.infos)} volumes"
             self._find(LOG, what, "a snapshot is made from the volumes")
-        self._repair(self._base())
+        base = self._base()
+        for loss in base.losses if self.is_trusted else ():
+            self._find(LOG, f"it misses {loss}", f"missed no more: you chose --{self.choice}")
+        begins = bool(self.report.findings)
+        change = self._change(base)
+
+        def changed(newest: Snapshot) -> Snapshot | None:
+            target = change.applied(newest)
+            return None if target == newest else target
+
+        if begins:
+            self._begin(change)
+        else:
+            self.report.snapshot = self.backing.log.commit(changed).number
 
     def _explain(self) -> None:
         """Say what an operator can choose from, and what it would mean for each volume."""
         self.report.is_undecided = True
-        self.report.snapshot = self._state.end.top
+        self.report.snapshot = self.state.end.top
         self._find(
             LOG,
-            self._state.conflict,
+            self.state.conflict,
             "choose: strata repair --take-volumes, if the volumes that the log does not name are "
             "right; strata repair --trust-log, if the log is",
         )
-        for info in lacking(self._state.infos, self._state.end.sound or new_warehouse()):
+        for info in lacking(self.state.infos, self.state.end.sound or new_warehouse()):
             remedy = "--take-volumes: taken in; --trust-log: left where it is"
             self._find(info.key, _UNNAMED, remedy)
 
     def _base(self) -> Snapshot:
         """What is held against the files: the newest sound snapshot, or an empty one."""
-        sound, last_seen = self._state.end.sound, self._state.last_seen
+        sound, last_seen = self.state.end.sound, self.state.last_seen
         if last_seen is None:
             return sound or new_warehouse()
-        is_taken = self._choice is RepairChoice.TAKE_VOLUMES
+        is_taken = self.choice is RepairChoice.TAKE_VOLUMES
         # Of another warehouse's log the volumes may be taken, and ours goes on.
         if sound and not (is_taken and sound.warehouse != last_seen.warehouse):
             return sound
         return replace(new_warehouse(), warehouse=last_seen.warehouse)
 
-    def _repair(self, base: Snapshot) -> None:
-        is_trusted = self._choice is RepairChoice.TRUST_LOG
-        for loss in base.losses if is_trusted else ():
-            self._find(LOG, f"it misses {loss}", f"missed no more: you chose --{self._choice}")
-        begins = bool(self.report.findings)
-        self.report.volumes = len(base.volumes) or len(self._state.infos)
+    def _change(self, base: Snapshot) -> _Change:
+        """What is to be done, all of which is in the report; index files are made again."""
+        self.report.volumes = len(base.volumes) or len(self.state.infos)
         bad = frozenset(self._bad_files(base))
-        entries = [] if is_trusted else [*self._sound_volumes(base, _without(base, bad))]
-        check_agreement(entries, self._backing.store.describe())
-        chain_id = entries[0].chain_id if entries else ""
-        change = _Change(base, bad, chain_id, [entry.volume for entry in entries])
-        named = base.named_keys()
+        others = [] if self.is_trusted else [*self._sound_volumes(base, _without(base, bad))]
+        check_agreement(others, self.place)
+        change, named = _Change(base, bad, others), base.named_keys()
         for volume in (target := change.applied(base)).volumes:
             if volume.key not in named:
                 self._find(volume.key, _UNNAMED, "taken in")
         bare = (volume for volume in target.volumes if volume.index is None)
-        indexed = {volume.key: with_index(self._backing, volume) for volume in bare}
-        change = replace(change, indexed=indexed)
-        if begins:
-            self._begin(change, [entry.origin for entry in entries])
-        else:
-            self._go_on(change)
+        indexed = {volume.key: with_index(self.backing, volume) for volume in bare}
+        return replace(change, indexed=indexed)
 
     def _bad_files(self, base: Snapshot) -> Iterator[StoredFile]:
         """The files of a snapshot that are missing or damaged."""
         files = dict.fromkeys(base.files())
-        absent = absent_files(self._backing.store, files)
+        absent = absent_files(self.backing.store, files)
         for file in files:
-            problem = f"it {absent[file]}" if file in absent else self._problem(file)
+            problem = f"it {absent[file]}" if file in absent else ""
+            if not (problem or self.quick):
+                try:
+                    digest = object_sha256(self.backing.store, file.key, self._count)
+                    if digest != file.sha256:
+                        problem = f"it is damaged: it hashes to {digest}, not {file.sha256}"
+                except FileNotFoundError:
+                    problem = f"it {MISSING}"
             if problem:
-                folder = file.key.partition("/")[0]
-                self._find(file.key, problem, _REMEDIES.get(folder, _LOAD_AGAIN))
+                remedy = _REMEDIES.get(file.key.partition("/")[0], _LOAD_AGAIN)
+                self._find(file.key, problem, remedy)
                 yield file
-
-    def _problem(self, file: StoredFile) -> str:
-        """What is wrong with a file that is there, with all its bytes."""
-        if self._quick:
-            return ""
-        try:
-            digest = object_sha256(self._backing.store, file.key, self._count)
-        except FileNotFoundError:
-            return f"it {MISSING}"
-        same = digest == file.sha256
-        return "" if same else f"it is damaged: it hashes to {digest}, not {file.sha256}"
 
     def _count(self, size: int) -> None:
         self.report.bytes += size
-        self._advance(size)
+        self.advance(size)
 
     def _sound_volumes(self, base: Snapshot, remainder: Snapshot) -> Iterator[VolumeDescription]:
         """Volumes that are not named, with what `remainder` lacks, which agree with it."""
-        named, segments = base.named_keys(), self._backing.catalog(remainder).segments
-        states = remainder.states() if len(remainder.states()) == len(base.states()) else []
-        newer = newer_states(self._state.infos, states)
-        for info in (*lacking(self._state.infos, remainder), *newer):
+        named, segments = base.named_keys(), self.backing.catalog(remainder).segments
+        infos = [*lacking(self.state.infos, remainder)]
+        # States that are later than all that are left; any where one of these is lost.
+        last = max((state.blocks for state in remainder.states()), default=None)
+        is_lost = len(remainder.states()) < len(base.states())
+        for info in self.state.infos:
+            blocks = volume_blocks(info.key) if info.key.startswith("state/") else None
+            if blocks and (last is None or is_lost or last < blocks):
+                infos.append(info)
+        for info in infos:
             if info.key in named:  # and bad
                 continue
             try:
-                entry = describe_volume(self._backing, info, self._count)
+                entry = describe_volume(self.backing, info, self._count)
                 problem = disagreement(entry, remainder, segments)
             except (IntegrityError, FileNotFoundError) as error:
                 problem = str(error)
@@ -249,41 +260,32 @@ class _Repair:
             else:
                 yield entry
 
-    def _go_on(self, change: _Change) -> None:
-        """Commit the change, to whichever snapshot is the newest by then."""
-
-        def changed(newest: Snapshot) -> Snapshot | None:
-            target = change.applied(newest)
-            return None if target == newest else target
-
-        self.report.snapshot = self._backing.log.commit(changed).number
-
-    def _begin(self, change: _Change, origins: Sequence[Origin]) -> None:
+    def _begin(self, change: _Change) -> None:
         """Write a snapshot that follows none.
 
         Where the newest is not the right one it is beyond all that anybody can have seen, and
         repeated after the newest, before and afterwards: whoever knows that one looks there.
         """
-        base, target = change.base, change.applied(change.base)
-        warehouses = {origin.warehouse for origin in origins}
-        if not base.number and not self._state.last_seen and len(warehouses) == 1:
+        base, target, state = change.base, change.applied(change.base), self.state
+        warehouses = {other.origin.warehouse for other in change.others}
+        if not base.number and not state.last_seen and len(warehouses) == 1:
             base = replace(base, warehouse=warehouses.pop())
-        if self._choice is RepairChoice.TRUST_LOG:
+        if self.is_trusted:
             base = replace(base, losses=())
         else:
-            target = replace(target, captures=newest_captures(self._backing))
-        top, numbers = self._state.end.top, [self._state.end.top + 1]
-        if self._state.conflict or self._state.end.sound is None:
-            seen = self._state.last_seen.number if self._state.last_seen else 0
-            later = [*self._state.later.values(), *(origin.snapshot for origin in origins)]
+            target = replace(target, captures=newest_captures(self.backing))
+        top, numbers = state.end.top, [state.end.top + 1]
+        if state.conflict or state.end.sound is None:
+            seen = state.last_seen.number if state.last_seen else 0
+            later = [*state.later.values(), *(other.origin.snapshot for other in change.others)]
             beyond = next_generation(max([top, seen, *later]))
             numbers = [top + 1, beyond, top + 2] if top else [beyond]
         snapshot = following(replace(base, number=numbers[0] - 1), "", target, ())
         for number in numbers:
-            if self._backing.log.create(replace(snapshot, number=number)) is None:
+            if self.backing.log.create(replace(snapshot, number=number)) is None:
                 raise BusyError(
-                    f"another process wrote to the log of {self._backing.store.describe()} "
-                    "meanwhile: run strata repair again"
+                    f"another process wrote to the log of {self.place} meanwhile: run strata "
+                    "repair again"
                 )
         self.report.snapshot = max(numbers)
 
@@ -291,19 +293,8 @@ class _Repair:
         self.report.findings.append(RepairFinding(what, problem, remedy))
 
 
-_LOAD_AGAIN = "no longer named: load its segments again, unless others hold them"
-_REMEDIES = {
-    "index": "made again from its tables",
-    "spam": "no longer named: load the spam captures again",
-    "quarantine": "no longer named: the refused file is tried again",
-}
-
-
 def remove_foreign_writes(backing: Backing) -> Iterator[RepairFinding]:
-    """Remove the logs beside files of DuckDB, and a file of views that is not as it was made.
-
-    Other programs wrote these to files that only we write.
-    """
+    """Remove what other programs wrote to files of DuckDB: logs beside them, views of their own."""
     for name in ("state", "spam"):
         folder = backing.store.path(name) or backing.cache / name
         for log in sorted(folder.glob("*.duckdb.wal")):

@@ -15,7 +15,6 @@ from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.log.newest_snapshot import CHOICE, LogEnd
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.manifest import read_about
-from transforms.warehouse.manifests.manifest_rows import Origin
 
 _NAME = re.compile(r"(manifests|state)/(\d+)-(\d+)\.[0-9a-f]{64}\.(?:parquet|duckdb)")
 
@@ -40,10 +39,10 @@ def read_state(backing: Backing) -> LogState:
     # In this order: other processes may go on meanwhile.
     infos, last_seen = listed_volumes(backing.store), backing.log.last_seen()
     end = backing.log.end()
-    later = later_volumes(backing, end.sound, end.top, infos) if end.sound else {}
+    later = _later_volumes(backing, end.sound, end.top, infos) if end.sound else {}
     conflict = end.conflict(last_seen, f"the log of {backing.store.describe()}")
     if later and not conflict:
-        conflict = older_log(backing, end.top, later)
+        conflict = _older_log(backing, end.top, later)
     return LogState(infos, last_seen, end, later, conflict)
 
 
@@ -68,31 +67,34 @@ def check_not_older(
     if snapshot is None:
         return
     infos = listed(backing.store, "manifests") if manifests is None else manifests
-    later = later_volumes(backing, snapshot, snapshot.number, infos)
+    later = _later_volumes(backing, snapshot, snapshot.number, infos)
     # Otherwise another process has gone on, and built them just now.
     if later and backing.log.numbers()[-1:] == [snapshot.number]:
-        raise IntegrityError(f"{older_log(backing, snapshot.number, later)}: {CHOICE}")
+        raise IntegrityError(f"{_older_log(backing, snapshot.number, later)}: {CHOICE}")
 
 
-def later_volumes(
+def _later_volumes(
     backing: Backing, snapshot: Snapshot, top: int, infos: Iterable[ObjectInfo]
 ) -> dict[str, int]:
     """The listed manifests that were built upon a later snapshot than the newest, with its number.
 
     `snapshot` is the newest sound one, `top` the number of the newest. Only files are read that
     it does not name, with blocks that named volumes lack: normally there are none. What a killed
-    load left was built upon a snapshot that is still in the log; volumes of another warehouse do
-    not count.
+    load left was built upon a snapshot that is still in the log; volumes of another warehouse, and
+    what cannot be read, do not count.
     """
     later: dict[str, int] = {}
     for info in lacking(infos, snapshot):
-        origin = _origin(backing, info)
-        if origin and origin.warehouse == snapshot.warehouse and origin.snapshot > top:
-            later[info.key] = origin.snapshot
+        with suppress(IntegrityError, FileNotFoundError):
+            file = StoredFile(info.key, info.size, info.key.split(".")[-2])
+            backing.files.bring([file])
+            origin = read_about(backing.files.path(file)).origin
+            if origin.warehouse == snapshot.warehouse and origin.snapshot > top:
+                later[info.key] = origin.snapshot
     return later
 
 
-def older_log(backing: Backing, top: int, later: Mapping[str, int]) -> str:
+def _older_log(backing: Backing, top: int, later: Mapping[str, int]) -> str:
     """The sentence that says so."""
     key = max(later, key=lambda key: later[key])
     return (
@@ -127,12 +129,3 @@ def lacking(infos: Iterable[ObjectInfo], snapshot: Snapshot) -> Iterator[ObjectI
         blocks = volume_blocks(info.key) if info.key.startswith("manifests/") else None
         if info.key not in keys and blocks and not any(run.holds(blocks) for run in runs):
             yield info
-
-
-def _origin(backing: Backing, info: ObjectInfo) -> Origin | None:
-    """What a manifest says; None where it cannot be read."""
-    with suppress(IntegrityError, FileNotFoundError):
-        file = StoredFile(info.key, info.size, info.key.split(".")[-2])
-        backing.files.bring([file])
-        return read_about(backing.files.path(file)).origin
-    return None

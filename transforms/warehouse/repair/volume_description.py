@@ -6,7 +6,7 @@ A run of segments is described by its manifest, a current state by its own table
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -45,10 +45,7 @@ Advance = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class VolumeDescription:
-    """A volume that describes itself, and what it says.
-
-    `segments` are its segments with the SHA-256 of their ZIPs.
-    """
+    """A volume that describes itself, and its segments with the SHA-256 of their ZIPs."""
 
     volume: Volume
     origin: Origin
@@ -65,11 +62,15 @@ def describe_volume(
     it is gone by now.
     """
     file = StoredFile(info.key, info.size, info.key.split(".")[-2])
-    place = backing.store.describe(file.key)
+    place, is_state = backing.store.describe(file.key), info.key.startswith("state/")
     _prove(backing, file, advance)
     backing.files.bring([file])
-    is_state = info.key.startswith("state/")
-    segments, receipts, about = _state(backing, file) if is_state else _run(backing, file)
+    path = backing.files.path(file)
+    if is_state:
+        segments, receipts, about = _state(backing, file)
+    else:
+        segments, about = read_manifest(path), read_about(path)
+        receipts = [*manifest_receipts([path])]
     if not segments or not receipts:
         raise IntegrityError(f"{place} says that it holds no segments")
     blocks = BlockRange(segments[0].blocks.first, segments[-1].blocks.last)
@@ -96,16 +97,9 @@ def _prove(backing: Backing, file: StoredFile, advance: Advance) -> None:
         )
 
 
-_Records = tuple[Sequence[LoadedSegment], Sequence[Receipt], About]
-
-
-def _run(backing: Backing, file: StoredFile) -> _Records:
-    """What a manifest says."""
-    path = backing.files.path(file)
-    return read_manifest(path), [*manifest_receipts([path])], read_about(path)
-
-
-def _state(backing: Backing, file: StoredFile) -> _Records:
+def _state(
+    backing: Backing, file: StoredFile
+) -> tuple[Sequence[LoadedSegment], Sequence[Receipt], About]:
     """What a file of current state says; that it cannot be read is an `IntegrityError`."""
     try:
         with (
@@ -131,9 +125,8 @@ def with_index(backing: Backing, volume: Volume) -> Volume:
         path = write_index(con, scratch, sources)
         if path is None:
             return replace(volume, index=None)
-        return replace(
-            volume, index=store_new(backing.store, backing.files, INDEX, volume.blocks, path)
-        )
+        index = store_new(backing.store, backing.files, INDEX, volume.blocks, path)
+        return replace(volume, index=index)
 
 
 def newest_captures(backing: Backing) -> StoredFile | None:
@@ -141,18 +134,19 @@ def newest_captures(backing: Backing) -> StoredFile | None:
 
     Each was made of all that its older one was; what lacks is loaded again from its source.
     """
-    best: tuple[int, StoredFile] | None = None
+    sound: list[tuple[int, StoredFile]] = []
     for info in listed(backing.store, "spam"):
         sha256 = Path(info.key).stem
-        if object_sha256(backing.store, info.key) != sha256:
-            continue
-        file = StoredFile(info.key, info.size, sha256)
-        backing.files.bring([file])
-        with read_only_connection(backing.files.path(file), threads=1) as con:
-            (count,) = con.execute("select count(*) from files").fetchall()[0]
-        if best is None or count > best[0]:
-            best = count, file
-    return best[1] if best else None
+        if object_sha256(backing.store, info.key) == sha256:
+            file = StoredFile(info.key, info.size, sha256)
+            backing.files.bring([file])
+            with read_only_connection(backing.files.path(file), threads=1) as con:
+                ((count,),) = con.execute("select count(*) from files").fetchall()
+            sound.append((count, file))
+    return max(sound)[1] if sound else None
+
+
+# --- which of them
 
 
 def disagreement(
@@ -174,14 +168,6 @@ def disagreement(
     return ""
 
 
-def newer_states(infos: Iterable[ObjectInfo], states: Sequence[Volume]) -> Iterator[ObjectInfo]:
-    """The listed states that are later than these."""
-    for info in infos:
-        blocks = volume_blocks(info.key)
-        if info.key.startswith("state/") and all(blocks and s.blocks < blocks for s in states):
-            yield info
-
-
 def check_agreement(entries: Sequence[VolumeDescription], place: str) -> None:
     """Raise `IntegrityError` where two volumes say that different files are the same segment."""
     claims: dict[tuple[str, BlockRange], tuple[str, VolumeDescription]] = {}
@@ -197,9 +183,9 @@ def check_agreement(entries: Sequence[VolumeDescription], place: str) -> None:
                 )
     chains = {entry.chain_id: entry.volume.key for entry in entries}
     if len(chains) > 1:
-        listed = ", ".join(f"{key} of {chain}" for chain, key in sorted(chains.items()))
+        named = ", ".join(f"{key} of {chain}" for chain, key in sorted(chains.items()))
         raise IntegrityError(
-            f"{place} has volumes of several chains ({listed}): move those of the wrong chain to "
+            f"{place} has volumes of several chains ({named}): move those of the wrong chain to "
             "another place, then run strata repair"
         )
 

@@ -90,7 +90,10 @@ class CatalogFile:
         path = self.path()
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        _warn_of_changes(path)
+        before = read_record(path)
+        with suppress(OSError):  # what somebody put into it is not in the next one
+            if before.file and (difference := before.difference(path)):
+                _log.warning("%s: %s. It is made anew; %s", path, difference, OWN_VIEWS)
         with scratch_folder(self.cache / "scratch") as scratch:
             fresh = scratch / CURRENT
             record = write_catalog(fresh, catalog, self.files, path)
@@ -153,14 +156,6 @@ def read_record(path: Path) -> ViewsRecord:
 
 def _record_path(path: Path) -> Path:
     return path.with_suffix(".json")
-
-
-def _warn_of_changes(path: Path) -> None:
-    """Say that what somebody put into a file is not in the next one."""
-    record = read_record(path)
-    with suppress(OSError):
-        if record.file and (difference := record.difference(path)):
-            _log.warning("%s: %s. It is made anew; %s", path, difference, OWN_VIEWS)
 
 
 def write_catalog(

@@ -86,7 +86,11 @@ class _Table:
         for volume in self.volumes:
             shape = volume.shapes[self.name]
             if volume.kind == "state":
-                readers.append(self._state(list_of([path(volume.file)])))
+                # Its own tables in `strata` may be named alike.
+                readers.append(
+                    f"read_duckdb({list_of([path(volume.file)])}, hive_partitioning = false, "
+                    f"schema_name = 'main', table_name = {quote_text(self.name)})"
+                )
             elif file := volume.data.get(self.name):
                 key = (frozenset(shape.columns), frozenset(shape.raw))
                 group = groups.setdefault(key, (shape, []))
@@ -100,14 +104,6 @@ class _Table:
         }:  # only segments without rows have them, or only those of a state
             readers.append(empty_sql(self.name, self.shape.column_list()))
         return f"({' union all by name '.join(f'from {reader}' for reader in readers)})"
-
-    def _state(self, files: str) -> str:
-        """SQL over the table in a file of current state."""
-        # Its own tables in `strata` may be named alike.
-        return (
-            f"read_duckdb({files}, hive_partitioning = false, "
-            f"schema_name = 'main', table_name = {quote_text(self.name)})"
-        )
 
 
 @dataclass(frozen=True, slots=True)

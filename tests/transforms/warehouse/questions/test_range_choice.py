@@ -12,7 +12,7 @@ from transforms.block_range import BlockRange
 from transforms.errors import ConfigError, RangeError
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.questions.range_choice import (
-    TimedWarehouse,
+    TimedSegments,
     choose_between,
     segment_times,
 )
@@ -62,7 +62,10 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
 def test_a_range_takes_the_segments_that_it_touches(
     warehouse: Warehouse, start: str | None, end: str | None, expected: str
 ) -> None:
-    assert str(choose_between(TimedWarehouse(warehouse), start, end).blocks) == expected
+    assert (
+        str(choose_between(TimedSegments(warehouse.loaded_catalog()), start, end).blocks)
+        == expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,36 +83,36 @@ def test_where_nothing_lies_between_the_error_says_what_is_held(
     warehouse: Warehouse, start: str | None, end: str | None
 ) -> None:
     with pytest.raises(RangeError, match=r"the warehouse holds blocks 1-40 \(3 segments\), 2023"):
-        choose_between(TimedWarehouse(warehouse), start, end)
+        choose_between(TimedSegments(warehouse.loaded_catalog()), start, end)
 
 
 @pytest.mark.parametrize(("start", "end"), [("5", "4"), (block_time(5), block_time(4))])
 def test_an_end_before_the_beginning_is_refused(warehouse: Warehouse, start: str, end: str) -> None:
     with pytest.raises(RangeError, match="give the first one first"):
-        choose_between(TimedWarehouse(warehouse), start, end)
+        choose_between(TimedSegments(warehouse.loaded_catalog()), start, end)
 
 
 def test_only_the_volumes_at_the_ends_are_opened(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
-    rows = TimedWarehouse.rows
+    rows = TimedSegments.rows
 
-    def noted(self: TimedWarehouse, volume: Volume, sql: str, values: list[int]) -> object:
+    def noted(self: TimedSegments, volume: Volume, sql: str, values: list[int]) -> object:
         opened.append(str(volume.blocks))
         return rows(self, volume, sql, values)
 
-    monkeypatch.setattr(TimedWarehouse, "rows", noted)
-    choose_between(TimedWarehouse(warehouse), block_time(12), block_time(15))
+    monkeypatch.setattr(TimedSegments, "rows", noted)
+    choose_between(TimedSegments(warehouse.loaded_catalog()), block_time(12), block_time(15))
     assert set(opened) == {"1-20"}
 
 
 def test_every_segment_has_its_times(warehouse: Warehouse) -> None:
     segments = warehouse.loaded_catalog().blocks
-    times = segment_times(TimedWarehouse(warehouse), segments)
+    times = segment_times(TimedSegments(warehouse.loaded_catalog()), segments)
     assert [*times] == [BlockRange(1, 10), BlockRange(11, 20), BlockRange(31, 40)]
     assert all(last - first == 9 * 10**6 for first, last in times.values())
-    assert choose_between(TimedWarehouse(warehouse), None, None).times == (
+    assert choose_between(TimedSegments(warehouse.loaded_catalog()), None, None).times == (
         times[segments[0]][0],
         times[segments[-1]][1],
     )
@@ -123,13 +126,15 @@ def test_where_a_segment_has_no_times_that_a_type_holds_heights_do(tmp_path: Pat
     assert load_folder(tmp_path / "warehouse", tmp_path / "source").failures == []
     warehouse = open_warehouse(tmp_path / "warehouse")
     assert (
-        str(choose_between(TimedWarehouse(warehouse), "3", "4"))
+        str(choose_between(TimedSegments(warehouse.loaded_catalog()), "3", "4"))
         == "blocks 1-10 (1 segment), ? to ?"
     )
     with pytest.raises(RangeError, match="no segment lies from 2023-01-01"):
-        choose_between(TimedWarehouse(warehouse), "2023-01-01", None)
+        choose_between(TimedSegments(warehouse.loaded_catalog()), "2023-01-01", None)
 
 
 def test_where_nothing_is_loaded_the_error_says_so(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="load"):
-        choose_between(TimedWarehouse(open_warehouse(tmp_path / "warehouse")), None, None)
+        choose_between(
+            TimedSegments(open_warehouse(tmp_path / "warehouse").loaded_catalog()), None, None
+        )
