@@ -186,15 +186,6 @@ def test_what_is_published_from_it_is_the_archive_to_the_byte_and_all_of_it_veri
     assert len(orders) == 2
 
 
-def test_catching_up_takes_the_new_segments_alone(
-    original: Original, before_the_last: Path
-) -> None:
-    assert _loaded(_load(before_the_last, original.archive)) == [NEWEST]
-    assert _answers(before_the_last / "warehouse") == _answers(
-        Path(original.site.settings.warehouse)
-    )
-
-
 def test_of_a_file_that_others_merged_only_what_lacks_is_taken(tmp_path: Path) -> None:
     site = _small_site(tmp_path / "theirs", 0, 1)
     assert _loaded(_load(tmp_path, site.settings.archive)) == ["1-10", "11-20"]
