@@ -1,22 +1,4 @@
-"""One chain's archive in a store: where everything lies, and how it is read.
-
-<chain id>/<table>/<zip name>            a published ZIP, never overwritten
-<chain id>/<table>/<zip name>.sha256     its hash, for `sha256sum -c` in the same folder
-<chain id>/index.json                    the index (see `exporters.archive.shards`)
-<chain id>/index/<first block>.json      a shard of it
-<chain id>/index/<first block>.sha256    its hashes, for `sha256sum -c` in the chain's folder
-<chain id>/index/<first block>.html      its ZIPs as a page
-<chain id>/index/blocks-<first>.html     the shards of a million blocks as a page
-<chain id>/index.html                    the chain's page
-<chain id>/schema.json, schema.html      what tables and columns mean
-<chain id>/conditions.json               for each UTC day whether its data is here, and why not
-<chain id>/latest.json                   how far it goes, for whoever polls
-<chain id>/strata.sql, strata.duckdb     SQL over the lake, where its public address is known
-<chain id>/*.minisig                     signatures of SHA256SUMS and index.json, where asked for
-<chain id>/SHA256SUMS                    hashes of the documents and of the shards' hash files
-<chain id>/revisions.json, revisions.copy.json which files were replaced, and why
-chains.json, index.html                  the chains of the store
-"""
+"""One chain's archive in a store: where everything lies (docs/formats.md), and how it is read."""
 
 from __future__ import annotations
 

@@ -1,15 +1,9 @@
-"""`conditions.json` of a chain: for each UTC day whether its data is here, and why not.
-
-format, chain_id
-days    date, condition, from, to, last_modified, reason: one for each day from the first to the
-        last one, ascending
+"""`conditions.json` of a chain: for each UTC day whether its data is available, and why not.
 
 The words are those of Databento's API. A day is *pending* that has the newest block, as more of it
 may come; *missing*, if none of it is published; *degraded*, if a table lacks some of its blocks;
-otherwise *available*, also with files that were replaced, as those are right now: `reason` says so.
-`from` and `to` are the blocks of the segments that have some of the day, null without any;
-`last_modified` is when a file of the day was last replaced, null where none was: nobody records
-when a ZIP was published. It follows from the index and the revisions.
+otherwise *available*, also with files that were replaced, as those are right now. It follows from
+the index and the revisions.
 """
 
 from __future__ import annotations

@@ -1,42 +1,9 @@
 """The shards of the archive's index: the entries of its ZIPs. `index.json` sums them up.
 
-Both are JSON in UTF-8 with fixed bytes: the same set of ZIPs gives the same index. Heights are
-inclusive, sizes are bytes, hashes are hex SHA-256, paths are relative to the chain's folder. The
-last field of each, `sha256`, is the hash of all bytes before the comma that precedes it.
-Publishing one more segment rewrites its shard and `index.json`, whatever else the archive holds. A
-reader that finds a shard newer than the index (another hash) reads the index again. Fields may be
-added within `format` 1; a reader ignores those it does not know.
-
-`<chain id>/index/<first block>.json`, one for the ZIPs that begin within 20,000 blocks:
-
-    format, chain_id, from, to      the blocks in which its ZIPs begin
-    schemas     columns (name, PostgreSQL type) by fingerprint
-    zips        table, from, to, path, bytes, sha256, rows, schema_versions,
-                segments [from, to, version, id, previous_id, sha256]: the segments it was made of
-                    (a ZIP of more than one is a bundle: it repeats the rows of their single ZIPs),
-                    each with the network's id of its file, the id of the one before it by its own
-                    word, and its file's hash,
-                members [name, schema_version, from, to, rows, bytes, sha256, schema, runs,
-                    first_time?, last_time?]: its CSVs; runs [header, body]: deflated bytes, plain
-                    bytes and CRC-32 of its header run and of its body runs, all that splicing
-                    needs to know; of a CSV of blocks when its first and last block were made
-
-`<chain id>/index.json`, the index:
-
-    format, chain_id, first_block, last_block
-    complete_until  the last block up to which all 15 tables are there, from first_block; or null
-    complete, gaps  the runs of blocks for which all 15 tables are there, and the rest
-    ids             from, to, id, previous_id of each run of segments in which each names the id of
-                    the one before it: `id` is that of the last one, `previous_id` what the first
-                    one names
-    tables          per table: zips, rows and bytes of single ZIPs, bundles, bundle_bytes, and
-                    the runs of blocks covered (by either kind) and bundled (by bundles)
-    shards          path, from, to, bytes, sha256, covered, bundled, and tables as above; where a
-                    table's covered or bundled is left out, it is that of the shard; ids, its own
-                    runs as above with their first and last segment; days?, the UTC days on which
-                    its segments begin or end [date, first, last, rows]: the blocks of these
-                    segments, and per table the rows of those that begin on it; first_time?,
-                    last_time?
+Both are JSON in UTF-8 with fixed bytes: the same set of ZIPs gives the same index; their fields are
+in docs/formats.md. Publishing one more segment rewrites its shard and `index.json`, whatever else
+the archive holds. A reader that finds a shard newer than the index (another hash) reads the index
+again. Fields may be added within `format` 1; a reader ignores those it does not know.
 """
 
 from __future__ import annotations

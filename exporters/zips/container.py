@@ -2,17 +2,8 @@
 
 No data descriptors, no comments, a fixed timestamp, ZIP64 only where a number needs it: the same
 members give the same bytes. Members follow each other without a gap from byte 0 to the directory.
-
-Each directory record carries a private extra field (id 0x7453, the letters `St`), all numbers
-little-endian. It says where a CSV's header run ends, which is all that splicing needs to know:
-
-| bytes | meaning |
-|---|---|
-| 1 | format of the field: 1 |
-| 8 8 4 | header run: deflated bytes, plain bytes, CRC-32 of the plain bytes |
-| 8 8 4 | body runs, together: the same three; the final block that ends the stream is not counted |
-| 8 | rows in the body |
-| 4 | CRC-32 of the member's name and of the field up to here |
+Each directory record carries a private extra field (docs/formats.md), little-endian, which says
+where a CSV's header run ends: all that splicing needs to know.
 """
 
 from __future__ import annotations

@@ -79,11 +79,7 @@ def command(
         raise click.UsageError("--all fetches everything: leave --table, --from and --to out")
     if not is_whole and table is None:
         raise click.UsageError("give --table TABLE, or --all")
-    public_key = None
-    if key:
-        from exporters.signing_keys import read_public_key  # only who has a key needs minisign
-
-        public_key = read_public_key(key)
+    public_key = _public_key(key) if key else None
     with opened_archive(archive) as store:
         if is_whole:
             names = chains(store) if chain is None else (chain,)
@@ -99,6 +95,12 @@ def command(
         elif table:
             source = _signed(choose_chain(store, chain), public_key)
             _fetch_range(screen, source, (table, start, end), out, jobs)
+
+
+def _public_key(key: str) -> PublicKey:
+    from exporters.signing_keys import read_public_key  # only who has a key needs minisign
+
+    return read_public_key(key)
 
 
 def _signed(source: Archive, public_key: PublicKey | None) -> Archive:
@@ -147,7 +149,14 @@ def show_mirrors(screen: Screen, mirrors: Sequence[Mirrored]) -> None:
     Raises the first failure at its end.
     """
     columns = ("chain", "ZIPs", "bytes", "fetched", "bytes fetched", "replaced", "lake files", "s")
-    screen.table("", columns, map(_mirror_row, mirrors))
+    rows = (
+        (
+            *(m.chain_id, m.zips, m.bytes, len(m.fetched), m.fetched_bytes),
+            *(len(m.replaced), m.lake_files, f"{m.seconds:.1f}"),
+        )
+        for m in mirrors
+    )
+    screen.table("", columns, rows)
     for replaced in (replaced for mirror in mirrors for replaced in mirror.replaced):
         why = replaced.event.reason if replaced.event else "the list of revisions does not say why"
         screen.show(f"replaced: {replaced.entry.path}: {why}")
@@ -158,12 +167,6 @@ def show_mirrors(screen: Screen, mirrors: Sequence[Mirrored]) -> None:
         screen.message(str(failure))
     if failures:
         raise failures[0]
-
-
-def _mirror_row(mirror: Mirrored) -> Sequence[object]:
-    whole = (mirror.chain_id, mirror.zips, mirror.bytes)
-    now = (len(mirror.fetched), mirror.fetched_bytes, len(mirror.replaced), mirror.lake_files)
-    return (*whole, *now, f"{mirror.seconds:.1f}")
 
 
 def _mirror_facts(mirror: Mirrored) -> dict[str, Any]:

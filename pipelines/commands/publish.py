@@ -48,6 +48,8 @@ def correction_for(
     reason: str | None, tables: Sequence[str], blocks: str | None
 ) -> Correction | None:
     """What is put on record; None without `--replace`, which the other options need."""
+    if unknown := sorted({*tables} - {*tables_ever(), MANIFESTS}):
+        raise click.UsageError(f"{', '.join(unknown)}: choose from {', '.join(HISTORY_TABLES)}")
     if reason is None and (tables or blocks):
         raise click.UsageError("--table and --blocks say what --replace is about")
     return None if reason is None else Correction(reason, datetime.now(UTC))
@@ -94,8 +96,6 @@ def command(
     named. --replace also takes its tables that have no ZIPs.
     """
     correction = correction_for(reason, tables, blocks)
-    if unknown := sorted({*tables} - {*tables_ever(), MANIFESTS}):
-        raise click.UsageError(f"{', '.join(unknown)}: choose from {', '.join(HISTORY_TABLES)}")
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
     chain_id = site.loaded_catalog().chain_id
@@ -118,11 +118,13 @@ def command(
     if correction is None:  # else what it found wrong is what was replaced, or was not asked for
         failed = [*completion.failed, *failed]
     _show(screen, site, completion, reports, failed, lake)
+    return _exit_code(failed) or (CONFLICT if lake and lake.refused else OK)
+
+
+def _exit_code(failed: Sequence[Published]) -> int:
     if any(failure.outcome is Outcome.CONFLICT for failure in failed):
         return CONFLICT
-    if failed:
-        return DAMAGED
-    return CONFLICT if lake and lake.refused else OK
+    return DAMAGED if failed else OK
 
 
 def _show(

@@ -70,10 +70,7 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
         tables = published_tables(site, segments)
         is_swept = site.settings.lake and after.published and not any(r.of_machine for r in runs)
         lake = sweep(site) if is_swept else LakeReport()
-    if site.settings.metrics is not None:
-        from pipelines.running import record_look  # Dagster takes a second to import
-
-        record_look(site, dagster_home())
+    _record_look(site)
     failed = completion.failed
     show_completion(screen, completion)
     screen.table("not in the archive", ("file", "reason"), ((p.name, p.reason) for p in failed))
@@ -93,6 +90,13 @@ def _bundles_are_due(site: Site) -> bool:
     from pipelines.site.publishing import bundles_are_due
 
     return bundles_are_due(site)
+
+
+def _record_look(site: Site) -> None:
+    if site.settings.metrics is not None:
+        from pipelines.running import record_look  # Dagster takes a second to import
+
+        record_look(site, dagster_home())
 
 
 def _look(site: Site, screen: Screen) -> Completion:

@@ -112,9 +112,8 @@ def _show_all(
     }
     shown = {**places, "lake": f"lake/ in {places['archive']}"}
     opened = site.warehouse.shown()
-    steps = ("found", "loaded", "published", *(("in_lake",) if site.settings.lake else ()))
-    segments: dict[str, Sequence[BlockRange]] = {step: getattr(status, step) for step in steps}
-    runs = {step: _runs(segments[step]) for step in steps}
+    segments = _steps(status, lake=site.settings.lake)
+    runs = {step: _runs(blocks) for step, blocks in segments.items()}
     _show(screen, status, shown, segments, runs)
     ids = status.ids
     if not is_begun(site.store):
@@ -146,6 +145,12 @@ def _show_all(
             "captures_problem": captures or None,
         }
     )
+
+
+def _steps(status: SiteStatus, *, lake: bool) -> dict[str, Sequence[BlockRange]]:
+    """How far segments have come."""
+    steps = ("found", "loaded", "published", *(("in_lake",) if lake else ()))
+    return {step: getattr(status, step) for step in steps}
 
 
 def _show(
@@ -201,10 +206,16 @@ def _left_to_do(status: SiteStatus) -> str:
 
 
 def _show_ids(screen: Screen, ids: IdReport) -> None:
-    runs = ", ".join(str(run.blocks) for run in ids.chain.runs)
-    if runs:
-        screen.show(f"chain of the network's ids unbroken over {runs}")
+    if unbroken := ", ".join(str(run.blocks) for run in ids.chain.runs):
+        screen.show(f"chain of the network's ids unbroken over {unbroken}")
     screen.table("contradictions of the chain of ids", ("where", "what"), ids.findings())
+
+
+def _id_facts(ids: IdReport) -> dict[str, Any]:
+    return {
+        "unbroken": _listed(run.blocks for run in ids.chain.runs),
+        "contradictions": [{"where": where, "what": what} for where, what in ids.findings()],
+    }
 
 
 def _show_collection(screen: Screen, collection: CollectionState) -> None:
@@ -216,13 +227,6 @@ def _show_collection(screen: Screen, collection: CollectionState) -> None:
             f"{waiting:,} segments to collect; the data node drops the oldest after {left:,} more "
             "blocks: strata collect"
         )
-
-
-def _id_facts(ids: IdReport) -> dict[str, Any]:
-    return {
-        "unbroken": _listed(run.blocks for run in ids.chain.runs),
-        "contradictions": [{"where": where, "what": what} for where, what in ids.findings()],
-    }
 
 
 def _facts(

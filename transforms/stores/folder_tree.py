@@ -53,12 +53,6 @@ def sweep(scratch: Path) -> None:
                 entry.unlink()
 
 
-def outdate(staged: Path, target: Path) -> None:
-    """Give `staged` a later time than `target`: two writes in one clock tick must differ."""
-    later = max(staged.stat().st_mtime_ns, target.stat().st_mtime_ns + 1)
-    os.utime(staged, ns=(later, later))
-
-
 def make_folder(folder: Path) -> None:
     """Make a folder and those above it, each name synced, so that it survives a power cut.
 

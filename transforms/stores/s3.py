@@ -24,8 +24,7 @@ from botocore.session import get_session
 from transforms.errors import ConfigError
 from transforms.files import new_file
 from transforms.objects import ObjectInfo
-from transforms.stores.facts import KeptFacts, StoreFacts
-from transforms.stores.probing import probe
+from transforms.stores.probing import KeptFacts, StoreFacts, probe
 from transforms.stores.s3_errors import plain_errors, status_of
 from transforms.stores.s3_reading import StoredObject, answer_time, listed
 from transforms.stores.s3_silence import ServiceClock, Silence

@@ -42,11 +42,6 @@ class DamagedError(Exception):
         self.arrived = tuple(arrived)
         self.data = data
 
-    @property
-    def is_lasting(self) -> bool:
-        """Whether the same bytes came more than once, and no others."""
-        return len(self.arrived) > 1 and len(set(self.arrived)) == 1
-
 
 class SilenceError(Exception):
     """The service has answered nothing for so long that it is not asked; says for how long."""
@@ -135,7 +130,7 @@ def _answered(error: exceptions.ClientError, place: str, bucket: str, endpoint: 
 
 def _damage(place: str, error: DamagedError) -> IntegrityError:
     what, arrived = f"{place} does not match the SHA-256 or checksum that it carries", error.arrived
-    if error.is_lasting:
+    if len(arrived) > 1 and len(set(arrived)) == 1:
         lies = (
             f"{what}: the same other bytes arrived {len(arrived)} times ({arrived[0]}), so it lies "
             "damaged in the store: put it back from a backup, or have it made and written anew"

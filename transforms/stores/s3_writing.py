@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from transforms.errors import IntegrityError
-from transforms.stores.facts import StoreFacts
+from transforms.stores.probing import StoreFacts
 from transforms.stores.s3_errors import is_damage, status_of
 from transforms.stores.s3_reading import StoredObject
 from transforms.stores.store import CHUNK_BYTES, content_sha256
