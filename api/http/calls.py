@@ -104,13 +104,10 @@ async def read_query(scope: Scope, receive: Receive) -> list[tuple[str, str]]:
     query = parse_query(scope["query_string"])
     if scope["method"] == "GET":
         return query
-    if scope["method"] != "POST" or not _is_form(scope):
+    content_type = given_fields(scope).get("content-type", "").partition(";")[0]
+    if scope["method"] != "POST" or content_type.strip().lower() != _FORM:
         raise UnknownMethodError
     return [*parse_query(await _body(receive)), *query]
-
-
-def _is_form(scope: Scope) -> bool:
-    return given_fields(scope).get("content-type", "").partition(";")[0].strip().lower() == _FORM
 
 
 async def _body(receive: Receive) -> bytes:

@@ -53,7 +53,9 @@ def list_order_versions(reading: Reading, request: ListOrderVersions) -> Page:
     many = reading.snapshot.once(
         "orders of many rows", lambda snapshot: _many(snapshot.history("orders"))
     )
-    return _page_of_many(QueryListing(reading, many, (order_id,)), window)
+    listing = QueryListing(reading, many, (order_id,))
+    section = cut(listing, window, _place_in(listing, window), _own(window))
+    return page(section, [_CURSORS.encode(row) for row in section.rows], order)
 
 
 def _page_of_few(versions: Sequence[Row], window: Window) -> Page:
@@ -66,12 +68,6 @@ def _page_of_few(versions: Sequence[Row], window: Window) -> Page:
     # The network's own keys do, unless several versions were written last in one block.
     keys = (row[:_VERSION] if times.count(row[:_VERSION]) == 1 else row for row in section.rows)
     return page(section, [_CURSORS.encode(key) for key in keys], order)
-
-
-def _page_of_many(listing: QueryListing, window: Window) -> Page:
-    """Ask for a page of an order that has too many rows to fetch."""
-    section = cut(listing, window, _place_in(listing, window), _own(window))
-    return page(section, [_CURSORS.encode(row) for row in section.rows], order)
 
 
 def _order_id(text: str) -> str:

@@ -51,7 +51,7 @@ def get_withdrawal(reading: Reading, request: GetWithdrawal) -> Record:
         id_ = parse_key(request.id)
     except IdError:
         raise InvalidArgumentError(Reason.INVALID_WITHDRAWAL_ID) from None
-    rows = withdrawals_with_id(reading, id_)
+    rows = answered_around(lambda: _rows_with_id(reading, id_))
     if not rows:
         raise NotFoundError(Reason.WITHDRAWAL, "no resource corresponding to this id")
     return withdrawal(sorted(rows, key=itemgetter(0, 2))[-1])  # of equals the newest
@@ -112,12 +112,8 @@ def current_withdrawals(reading: Reading, party: str, period: Period) -> Listing
     return latest(reading, LATEST, listing)
 
 
-def withdrawals_with_id(reading: Reading, id_: str) -> list[Row]:
-    """The last row in each volume of the withdrawals with an id, ascending by volume."""
-    return answered_around(lambda: _rows_with_id(reading, id_))
-
-
 def _rows_with_id(reading: Reading, id_: str) -> list[Row]:
+    """The last row in each volume of the withdrawals with an id, ascending by volume."""
     matches: list[tuple[int, Row]] = []
     queries: list[str] = []
     for table in reading.snapshot.history("withdrawals"):
