@@ -63,16 +63,9 @@ class Service:
         self.snapshots = self._closing.enter_context(
             OpenSnapshots.open(self.warehouse, memory_limit=limits.memory, prepare=_prepare)
         )
-        self.exports = ExportQuery(
-            RangeExporter(
-                self.warehouse.cache,
-                self.store,
-                locations.name_style,
-                limits.rendered_bytes,
-                locations.memory_limit,
-            ),
-            self._note_damage,
-        )
+        places = (self.warehouse.cache, self.store, locations.name_style)
+        exporter = RangeExporter(*places, limits.rendered_bytes, locations.memory_limit)
+        self.exports = ExportQuery(exporter, self._note_damage)
         self.health = Health(settings, self.warehouse, self.snapshots, self.metrics)
         self.queries = Workers("query", limits.threads, limits.queue)
         self._export_workers = Workers("export", _EXPORT_THREADS, _EXPORT_QUEUE)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
 import gc
 import os
 import sys
 from pathlib import Path
 
-from pipelines.lasting_objects import lasting_objects
+from pipelines.lasting_objects import end_lightly, lasting_objects
 from pipelines.stopping import stopping_on_signals
 
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
@@ -22,26 +21,9 @@ def main(arguments: list[str] | None = None) -> None:
     for name in ("stdout", "stderr"):  # None where they are closed, as by `>&-`
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - to the end
-    codes: list[int] = []
-    # First of all, so that it comes last: after threads, and what others do in the end.
-    atexit.register(_end, codes)
+    end_lightly()
     with stopping_on_signals(last=True):
-        codes.append(_run(sys.argv[1:]))
-        sys.exit(codes[0])
-
-
-def _end(codes: list[int]) -> None:
-    """End the process here if all is done: Python takes half a million objects down one by one.
-
-    That is a quarter of the time of a run with one new segment.
-    """
-    if codes:
-        try:
-            sys.stdout.flush()
-            sys.stderr.flush()
-        except (OSError, ValueError):
-            return  # Python says so, and leaves with its own code
-        os._exit(codes[0])
+        sys.exit(_run(sys.argv[1:]))
 
 
 def _run(arguments: list[str]) -> int:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -24,5 +26,24 @@ def lasting_objects() -> Iterator[None]:
             gc.enable()
 
 
-# Else DuckDB's bindings complain on stderr of those that are left.
+# DuckDB's bindings complain on stderr of objects that are left at the very end.
 atexit.register(gc.unfreeze)
+
+
+def end_lightly() -> None:
+    """Let this process end without taking its objects down: a quarter of a short run's time.
+
+    It is to be called first of all, so that it is done last: after what others do in the end.
+    """
+    atexit.unregister(gc.unfreeze)
+    atexit.register(_leave_objects)
+
+
+def _leave_objects() -> None:
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return  # Python says so, and leaves with its own code
+    gc.freeze()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)

@@ -66,8 +66,7 @@ def command(
 
     FROM must be the first block of a segment, TO the last block of one. With --from and --to, which
     may be times, it takes all segments that these touch, and says which. Published ZIPs are joined
-    as they lie, so this takes as long as copying them. Beside the ZIP lies its SHA-256, for
-    sha256sum -c.
+    as they lie, which takes as long as copying them. Its SHA-256 lies beside it (sha256sum -c).
     """
     if out is None and not dry_run:
         raise click.UsageError("give --out FOLDER, or --dry-run to see what it would be")
@@ -89,8 +88,7 @@ def command(
         path, sha256 = _write(screen, export.layout, None if dry_run else out)
         _show(screen, export, path, sha256)
     chosen = {} if choice is None else {"chosen": choice.facts()}
-    facts = {**_facts(export, path), "sha256": sha256, **chosen, "warnings": screen.warnings}
-    screen.document(facts)
+    screen.document({**_facts(export, path, sha256), **chosen, "warnings": screen.warnings})
 
 
 def _choice(
@@ -129,7 +127,7 @@ def _show(screen: Screen, export: RangeExport, path: Path | None, sha256: str | 
         screen.show(f"SHA-256 {sha256}, also in {layout.name}.sha256")
 
 
-def _facts(export: RangeExport, path: Path | None) -> dict[str, Any]:
+def _facts(export: RangeExport, path: Path | None, sha256: str | None) -> dict[str, Any]:
     return {
         "name": export.layout.name,
         "path": str(path) if path else None,
@@ -147,4 +145,5 @@ def _facts(export: RangeExport, path: Path | None) -> dict[str, Any]:
             }
             for member, span in zip(export.layout.members, export.plan.spans, strict=True)
         ],
+        "sha256": sha256,
     }

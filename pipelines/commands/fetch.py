@@ -84,17 +84,21 @@ def command(
         if is_whole:
             names = chains(store) if chain is None else (chain,)
             sources = [_signed(choose_chain(store, name), public_key) for name in names]
-            progress, warn, is_signed = screen.progress, screen.message, key is not None
-            mirrors = [
-                mirror_all(
-                    origin, out, is_signed=is_signed, jobs=jobs, progress=progress, warn=warn
-                )
-                for origin in sources
-            ]
-            show_mirrors(screen, mirrors)
+            _mirror(screen, sources, out, jobs, is_signed=key is not None)
         elif table:
             source = _signed(choose_chain(store, chain), public_key)
             _fetch_range(screen, source, (table, start, end), out, jobs)
+
+
+def _mirror(
+    screen: Screen, sources: Sequence[Archive], out: Path, jobs: int, *, is_signed: bool
+) -> None:
+    progress, warn = screen.progress, screen.message
+    mirrors = [
+        mirror_all(source, out, is_signed=is_signed, jobs=jobs, progress=progress, warn=warn)
+        for source in sources
+    ]
+    show_mirrors(screen, mirrors)
 
 
 def _public_key(key: str) -> PublicKey:

@@ -39,19 +39,9 @@ def show_findings(
 ) -> None:
     """Show what was found and read; `locations` are the places that the command was given."""
     findings = [(finding, _commands(finding, locations)) for finding in tally.first]
-    screen.table(
-        "findings",
-        ("problem", "where", "what", "what to do"),
-        (
-            (
-                finding.problem.value,
-                finding.place,
-                finding.what,
-                "; ".join(_advice(finding, commands)),
-            )
-            for finding, commands in findings
-        ),
-    )
+    facts = [_facts(finding, commands) for finding, commands in findings]
+    shown = ((fact["problem"], fact["where"], fact["what"], fact["remedy"]) for fact in facts)
+    screen.table("findings", ("problem", "where", "what", "what to do"), shown)
     if tally.count > len(findings):
         screen.show(f"and {tally.count - len(findings):,} more findings")
     columns, rows = count_table(check.counts)
@@ -59,16 +49,7 @@ def show_findings(
     screen.show(summary(check, tally.count))
     screen.document(
         {
-            "findings": [
-                {
-                    "problem": finding.problem.value,
-                    "where": finding.place,
-                    "what": finding.what,
-                    "remedy": "; ".join(_advice(finding, commands)),
-                    "commands": list(commands),
-                }
-                for finding, commands in findings
-            ],
+            "findings": facts,
             "more_findings": tally.count - len(findings),
             "read": {
                 kind.name.lower(): {"read": c.read, "expected": c.expected}
@@ -79,6 +60,16 @@ def show_findings(
             "finished": not check.was_stopped,
         }
     )
+
+
+def _facts(finding: Finding, commands: tuple[str, ...]) -> dict[str, object]:
+    return {
+        "problem": finding.problem.value,
+        "where": finding.place,
+        "what": finding.what,
+        "remedy": "; ".join(_advice(finding, commands)),
+        "commands": list(commands),
+    }
 
 
 def _advice(finding: Finding, commands: tuple[str, ...]) -> Iterator[str]:

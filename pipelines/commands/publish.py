@@ -90,10 +90,9 @@ def command(
     Before that it looks at what the archive has, by a listing, and makes again what is missing: a
     ZIP, a hash file, a shard, the index, a page. What is there already is left alone. Where other
     bytes stand in the place of a ZIP it is named, the rest goes on, and the exit code is 4;
-    --replace puts ours there and says so in the list of revisions.
-
-    The same goes for the lake, unless STRATA_LAKE is 0: a table to which nothing can be added is
-    named. --replace also takes its tables that have no ZIPs.
+    --replace puts ours there and says so in the list of revisions. The same goes for the lake,
+    unless STRATA_LAKE is 0: a table to which nothing can be added is named. --replace also takes
+    its tables that have no ZIPs.
     """
     correction = correction_for(reason, tables, blocks)
     screen = Screen(as_json)
@@ -111,9 +110,8 @@ def command(
         segments = loaded_inside(site, blocks)
         zip_tables = [table for table in HISTORY_TABLES if table in chosen]
         reports = replace_published(site, segments, zip_tables, correction)
-    lake = None
-    if site.settings.lake:
-        lake = _publish_lake(site, screen, segments, chosen, correction)
+    has_lake = site.settings.lake
+    lake = _publish_lake(site, screen, segments, chosen, correction) if has_lake else None
     failed = [failure for report in reports for failure in report.failed]
     if correction is None:  # else what it found wrong is what was replaced, or was not asked for
         failed = [*completion.failed, *failed]

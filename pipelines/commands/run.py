@@ -50,11 +50,7 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     screen = Screen(as_json)
     site = open_site(source, warehouse, archive)
     if site.settings.embedded and not Path(site.settings.source).exists():
-        paths = copy_sample(Path(site.settings.source))
-        size = size_text(sum(path.stat().st_size for path in paths))
-        screen.message(
-            f"Copied a sample history to {site.settings.source}: {len(paths)} segments, {size}"
-        )
+        _copy_sample(screen, site.settings.source)
     with site.warehouse.one_look():
         with noting_failure(site):
             finish_interrupted(site)
@@ -81,6 +77,12 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
         return MACHINE
     is_well = not (after.refused or failed or lake.refused or any(run.failure for run in runs))
     return OK if is_well else FINDINGS
+
+
+def _copy_sample(screen: Screen, source: str) -> None:
+    paths = copy_sample(Path(source))
+    size = size_text(sum(path.stat().st_size for path in paths))
+    screen.message(f"Copied a sample history to {source}: {len(paths)} segments, {size}")
 
 
 def _bundles_are_due(site: Site) -> bool:

@@ -110,11 +110,11 @@ def _show_all(
         "warehouse": site.warehouse.describe(),
         "archive": site.store.describe(),
     }
-    shown = {**places, "lake": f"lake/ in {places['archive']}"}
     opened = site.warehouse.shown()
     segments = _steps(status, lake=site.settings.lake)
     runs = {step: _runs(blocks) for step, blocks in segments.items()}
-    _show(screen, status, shown, segments, runs)
+    lake = {"lake": f"lake/ in {places['archive']}"}
+    _show(screen, status, places | lake, segments, runs)
     ids = status.ids
     if not is_begun(site.store):
         screen.show(f"there is no archive at {places['archive']}: strata publish makes one")
@@ -125,11 +125,8 @@ def _show_all(
         screen.show(captures)
     if site.settings.single_writer:
         screen.show(_SINGLE_WRITER)
-    screen.table(
-        "lost volumes: run strata repair, then strata load",
-        ("volume", "blocks"),
-        ((volume.key, volume.blocks) for volume in lost),
-    )
+    rows = ((volume.key, volume.blocks) for volume in lost)
+    screen.table("lost volumes: run strata repair, then strata load", ("volume", "blocks"), rows)
     if opened is not None:
         note = "" if opened.is_new else ", once strata sql 'from blocks limit 5' has made it new"
         screen.show(f"open with duckdb -readonly {opened.path}{note}")
