@@ -18,6 +18,7 @@ from pathlib import Path
 from exporters.lake.lake_files import PARQUET_TYPE, Lake
 from exporters.lake.publication.lake_sweep import sweep_lake
 from exporters.lake.publication.state_tables import publish_state
+from exporters.lake.state_files import publish_states
 from exporters.lake.tables import LakeTable, Version
 from exporters.publishing.replace import Correction
 from pipelines.settings import Settings
@@ -58,7 +59,7 @@ def work(place: Place, seed: int, *, alone: bool) -> None:
     Only who is `alone` sweeps what others might be about to name.
     """
     dice = random.Random(seed)
-    steps = (_publish, _merge, _correct, _publish_state, _sweep)
+    steps = (_publish, _merge, _correct, publish_current_state, _sweep)
     with prepared(place, seed):
         site = place.site()
         while True:
@@ -101,10 +102,13 @@ def _publish(site: Site, dice: random.Random) -> None:
     publish_some(site, loaded[start : start + dice.randint(1, 5)])
 
 
-def _publish_state(site: Site, dice: random.Random) -> None:
+def publish_current_state(site: Site, _dice: random.Random) -> None:
+    """Put the newest current state there."""
+    lake = site_lake(site)
     with state_rows(site.warehouse) as state:
         assert state is not None
-        publish_state(site_lake(site), state, site.scratch())
+        publish_state(lake, state, site.scratch())
+    publish_states(lake.archive, site.loaded_catalog().states(), site.warehouse.backing.files)
 
 
 def _merge(site: Site, dice: random.Random) -> None:
