@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
+from exporters.archive.lake_place import MANIFESTS
 from exporters.lake.lake_files import PARQUET_TYPE, Lake
 from exporters.lake.log.table_version import ActiveFile, FileName, TableVersion
 from transforms.block_range import BlockRange
@@ -17,7 +18,7 @@ from transforms.lake.statistics import Statistics
 from transforms.objects import ObjectInfo
 from transforms.stores.store import content_size
 from transforms.tables.file_columns import FileColumn
-from transforms.tables.registry import fold_case
+from transforms.tables.registry import fold_case, history_tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +136,15 @@ class Version:
     def check_foreign(self) -> None:
         """Raise `IntegrityError` where a file was not written by us."""
         if self.foreign:
+            place = self.lake.place(self.table)
+            remedy = (
+                f"strata publish --replace REASON --table {self.table} names it no longer, and "
+                "adds what is loaded and lacks then"
+                if self.table in (*history_tables(), MANIFESTS)
+                else f"remove the table's folder {place}, and strata publish makes it anew"
+            )
             raise IntegrityError(
-                f"{self.lake.place(self.table)} names {self.foreign[0].name}, which Strata did not "
-                f"write: strata publish --replace REASON --table {self.table} names it no "
-                "longer, and adds what is loaded and lacks then"
+                f"{place} names {self.foreign[0].name}, which Strata did not write: {remedy}"
             )
 
     @cached_property

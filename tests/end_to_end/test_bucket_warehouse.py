@@ -245,24 +245,6 @@ def test_a_machine_that_has_nothing_yet_answers_as_one_with_folders(
         assert sorted(rows, key=repr) == sorted(expected, key=repr)
 
 
-def test_a_copy_of_a_few_blocks_fetches_only_their_volumes(cloud: Cloud, tmp_path: Path) -> None:
-    e = cloud.machine("e")
-
-    copied = e.json("copy", str(tmp_path / "copy.duckdb"), "--blocks", "11-12")
-
-    assert copied["tables"]["blocks"] == 15
-    assert len(list(e.cache.glob("data/orders/*.parquet"))) == 1
-
-
-def test_parts_that_another_machine_published_go_with_the_next_load(cloud: Cloud) -> None:
-    a = cloud.machine("a")
-    assert len(list(a.cache.glob("parts/*/*/*.zip"))) == 2 * 15
-
-    a.strata("load")
-
-    assert not list(a.cache.glob("parts/*/*/*.zip*"))
-
-
 def test_damage_in_a_bucket_is_found(cloud: Cloud) -> None:
     key = f"exports/{KIT_CHAIN}/orders/{KIT_CHAIN}-orders-11-25.zip"
     good = objects(cloud.server, cloud.archive)[key]

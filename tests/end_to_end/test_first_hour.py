@@ -183,7 +183,7 @@ def test_segments_in_a_bucket_are_loaded_as_the_readme_says(
         assert in_bucket.command.startswith(in_folder.command.replace("/data/", "s3://bucket/"))
         shown = _replaced(in_bucket, "s3://bucket/", f"s3://{bucket}/")
         printed = newcomer.types(shown.command, **store)
-        assert f"STRATA_SOURCE=s3://{bucket}/segments" in printed
+        assert f"s3://{bucket}/exports" in printed
         (hint,) = [one for one in printed.splitlines() if " export orders " in one]
         # What it says to do next works as it is printed.
         assert "orders-1-1000.zip: " in newcomer.types(f"{hint} --out {tmp_path}", **store)

@@ -329,12 +329,12 @@ import transforms.warehouse.capture_file as captures
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.warehouse.capture_file import captures_path
-from transforms.warehouse.warehouse_address import open_warehouse
+from transforms.warehouse.log.log import Log
 from transforms.warehouse.warehouse_address import open_warehouse
 if sys.argv[3] == "before":
     captures.store_file = lambda *_: os._exit(9)
 else:
-    captures._replaced = lambda *_: os._exit(9)
+    Log.commit = lambda *_: os._exit(9)
 open_warehouse(sys.argv[1]).load_captures(Source(FolderStore(Path(sys.argv[2]))))
 """
 
