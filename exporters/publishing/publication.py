@@ -101,7 +101,7 @@ class PublishReport:
 def publish_zips(
     archive: Archive,
     requests: Iterable[PublishRequest],
-    workers: int = 8,
+    workers: int = 16,
     *,
     correction: Correction | None = None,
     scratch: Path | None = None,

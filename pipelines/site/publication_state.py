@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from exporters.archive.archive import Archive
@@ -94,12 +95,13 @@ def lacking_segments(site: Site) -> list[BlockRange]:
     `IntegrityError` where that cannot be said.
     """
     lake, catalog = site_lake(site), site.loaded_catalog()
-    version = LakeTable(lake, MANIFESTS).expected()
+    with ThreadPoolExecutor(1) as pool:  # where a request takes long, both are asked at a time
+        expected = pool.submit(LakeTable(lake, MANIFESTS).expected)
+        states = catalog.intact().states()
+        is_due = are_states_due(lake.archive, states)
+        version = expected.result()
     lacking = version.lacks(catalog.blocks) if version else [*catalog.blocks]
-    states = catalog.intact().states()
-    if not lacking and are_states_due(lake.archive, states):
-        return [states[-1].blocks]
-    return lacking
+    return lacking or ([states[-1].blocks] if is_due else [])
 
 
 def sweep(site: Site) -> LakeReport:

@@ -35,8 +35,6 @@ from transforms.warehouse.manifests.manifest import manifest_receipts
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.manifests.shapes import Volume
 
-_WORKERS = 4
-
 
 @dataclass(frozen=True, slots=True)
 class _Group:
@@ -91,7 +89,7 @@ class HistoryTables:
         """
         report, store = LakeReport(), self.lake.archive.store
         tables = lake_tables(self.loaded.volumes)
-        for table_report in asked_together(store, self._followed, tables, _WORKERS):
+        for table_report in asked_together(store, self._followed, tables):
             report = report.and_(table_report)
         return report if report.refused else report.and_(self._followed(MANIFESTS))
 

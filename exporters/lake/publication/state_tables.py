@@ -15,7 +15,6 @@ from transforms.scratch import scratch_folder
 from transforms.stores.store import asked_together, content_sha256
 from transforms.tables.file_columns import OWN_COLUMNS
 
-_WORKERS = 8
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
 
 
@@ -31,7 +30,7 @@ def publish_state(lake: Lake, state: StateRows, scratch: Path) -> LakeReport:
         return each_alone(table, partial(won_race, put, lake.place(table)))
 
     report = LakeReport()
-    for table_report in asked_together(lake.archive.store, publish, tables, _WORKERS):
+    for table_report in asked_together(lake.archive.store, publish, tables):
         report = report.and_(table_report)
     return report
 

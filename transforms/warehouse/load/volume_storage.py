@@ -19,7 +19,6 @@ from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.manifests.shapes import Volume, shapes_of
 
 INDEX = "index"
-_WORKERS = 8
 _TYPES = {
     ".duckdb": "application/vnd.duckdb",
     ".parquet": "application/vnd.apache.parquet",
@@ -91,7 +90,7 @@ def _store_together(
     def stored(folder: str) -> StoredFile:
         return store_new(backing.store, backing.files, folder, blocks, paths[folder])
 
-    files = asked_together(backing.store, stored, paths, _WORKERS)
+    files = asked_together(backing.store, stored, paths)
     return dict(zip(paths, files, strict=True))
 
 
