@@ -9,7 +9,8 @@ the conditions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
+from datetime import datetime
 from functools import cache
 from http import HTTPStatus
 from pathlib import Path
@@ -20,6 +21,7 @@ from boto3.session import Session
 from botocore.config import Config
 from botocore.exceptions import ClientError
 from botocore.session import get_session
+from botocore.utils import parse_timestamp
 
 from transforms.errors import ConfigError
 from transforms.files import new_file
@@ -64,10 +66,22 @@ def _session(region: str | None) -> Session:
     """A session with credentials of its own.
 
     All share the descriptions of services that botocore reads: a tenth of a second for each client.
+    A listing has a time for each object, which Python reads a hundred times faster than botocore.
     """
     session = get_session()
     session.register_component("data_loader", _data_loader())
+    parsers = session.get_component("response_parser_factory")
+    parsers.set_parser_defaults(timestamp_parser=_timestamp)
     return Session(botocore_session=session, region_name=region)
+
+
+def _timestamp(value: str) -> datetime:
+    """A time with its zone: of ISO 8601, as a listing has it, or any other that botocore reads."""
+    with suppress(ValueError):
+        time = datetime.fromisoformat(value)
+        if time.tzinfo is not None:
+            return time
+    return parse_timestamp(value)
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -192,6 +193,17 @@ def test_an_object_put_there_by_another_tool_is_compared_by_its_bytes(
     assert put(store, "x", b"bytes") is PutResult.IDENTICAL
     with pytest.raises(ConflictError, match=hashlib.sha256(b"bytes").hexdigest()):
         put(store, "x", b"other")
+
+
+def test_a_listing_has_the_times_that_its_objects_have(store: S3Store) -> None:
+    """A listing's are of another form, and read by Python instead of botocore."""
+    put(store, "a/b", b"data")
+    before = time.time()
+    (info,) = store.list("a/")
+    one = store.head("a/b")
+    assert one is not None
+    assert abs(info.modified - one.modified) <= 1  # a header has whole seconds
+    assert abs(info.modified - before) < 3600
 
 
 def test_a_list_of_many_pages_is_complete_and_leaves_folder_markers_out(
