@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -73,6 +75,10 @@ def _next_steps(site: Site, newest: BlockRange) -> Iterator[tuple[str, str]]:
         )
     }
     places = "".join(options.values())
+    program = Path(sys.argv[0])
+    if program.name == "strata" and shutil.which("strata") is None:
+        folder = shlex.quote(str(program.parent.absolute()))
+        yield f"export PATH={folder}:$PATH", "puts strata on the PATH of this terminal"
     yield f"strata sql 'from blocks limit 5'{options['warehouse']}", "SQL over the warehouse"
     yield (
         f"strata export orders {newest.first} {newest.last} --out exports{places}",

@@ -133,6 +133,14 @@ def test_what_the_readme_shows_is_what_one_sees(newcomer: Newcomer) -> None:
             newcomer.follows(block)
 
 
+def test_without_strata_on_the_path_a_run_says_how_to_put_it_there(newcomer: Newcomer) -> None:
+    bare = f"export PATH={newcomer.environment['PATH']}; "
+    printed = newcomer.types(f"{bare}.venv/bin/strata run")
+    (line,) = [one for one in printed.splitlines() if "export PATH=" in one]
+    assert "segments" in newcomer.types(f"{bare}{line}\nstrata status")
+    assert "export PATH=" not in newcomer.types("strata run")
+
+
 def test_the_makes_of_the_readme_do_what_it_says(newcomer: Newcomer) -> None:
     for name, last_step in (("run", "strata run"), ("test", "pytest"), ("ui", "dagster dev")):
         assert f"`make {name}`" in README.read_text()
