@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 
 from exporters.archive.archive import Archive
-from exporters.archive.lake_place import LAKE
+from exporters.archive.lake_place import LAKE, MANIFESTS
 from exporters.lake.log.delta import DeltaLog
 from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.log.version_cache import VersionCache
@@ -22,6 +22,9 @@ from transforms.memory import MEMORY_MB
 from transforms.stores.store import content_sha256
 from transforms.tables.registry import history_tables
 from transforms.warehouse.manifests.shapes import Volume
+
+SEGMENT_TABLES = (*history_tables(), MANIFESTS)
+"""The tables of a lake that grow by segments; those of current state are written anew whole."""
 
 PARQUET_TYPE = "application/vnd.apache.parquet"
 

@@ -8,8 +8,7 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
-from exporters.archive.lake_place import MANIFESTS
-from exporters.lake.lake_files import PARQUET_TYPE, Lake
+from exporters.lake.lake_files import PARQUET_TYPE, SEGMENT_TABLES, Lake
 from exporters.lake.log.table_version import ActiveFile, FileName, TableVersion
 from transforms.block_range import BlockRange
 from transforms.coverage import inside, union
@@ -18,7 +17,7 @@ from transforms.lake.statistics import Statistics
 from transforms.objects import ObjectInfo
 from transforms.stores.store import content_size
 from transforms.tables.file_columns import FileColumn
-from transforms.tables.registry import fold_case, history_tables
+from transforms.tables.registry import fold_case
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +139,7 @@ class Version:
             remedy = (
                 f"strata publish --replace REASON --table {self.table} names it no longer, and "
                 "adds what is loaded and lacks then"
-                if self.table in (*history_tables(), MANIFESTS)
+                if self.table in SEGMENT_TABLES
                 else f"remove the table's folder {place}, and strata publish makes it anew"
             )
             raise IntegrityError(

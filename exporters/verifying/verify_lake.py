@@ -14,7 +14,7 @@ from pathlib import Path
 
 from exporters.archive.archive import Archive
 from exporters.archive.lake_place import LAKE, LOG, MANIFESTS
-from exporters.lake.lake_files import Lake
+from exporters.lake.lake_files import SEGMENT_TABLES, Lake
 from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.publication.lake_sweep import tables_there
 from exporters.lake.publication.state_tables import is_state
@@ -32,7 +32,6 @@ from transforms.lake.parquet_files import lake_reader
 from transforms.lake.parquet_rows import LoadedState
 from transforms.memory import MEMORY_MB
 from transforms.scratch import scratch_folder
-from transforms.tables.registry import history_tables
 from transforms.verifying.findings import (
     LAKE_PUBLISH,
     RESTORE,
@@ -45,7 +44,6 @@ from transforms.verifying.findings import (
 from transforms.verifying.verification import Kind, Verification
 from transforms.warehouse.manifests.receipts import Receipt
 
-_OF_SEGMENTS = (*history_tables(), MANIFESTS)
 _EVERYTHING = BlockRange(0, 2**63 - 1)
 
 
@@ -99,7 +97,7 @@ class LakeCheck:
     def _open(self, lake: Lake, table: str) -> Iterator[Finding]:
         """Open a table's log, and see that it names one sound set of files."""
         counts, place = self.verification.counts, lake.place(table, LOG)
-        is_known = table in _OF_SEGMENTS or (self.state and table in self.state.receipts)
+        is_known = table in SEGMENT_TABLES or (self.state and table in self.state.receipts)
         try:
             version = LakeTable(lake, table).version()
             if version is None and not is_known:
@@ -123,7 +121,7 @@ class LakeCheck:
         for file in version.foreign:
             what = f"it names {file.name}, which Strata did not write"
             yield Finding(Problem.BAD_LAKE_LOG, place, what, self._replace(table, None))
-        if table in _OF_SEGMENTS:
+        if table in SEGMENT_TABLES:
             for lower, upper in pairwise(version.ours):
                 if lower.blocks.overlaps(upper.blocks):
                     both = BlockRange(lower.blocks.first, max(lower.blocks.last, upper.blocks.last))
@@ -169,7 +167,7 @@ class LakeCheck:
         kept = None if check.is_quick else manifests
         coverage = {
             table: _coverage(self._versions.get(table))
-            for table in _OF_SEGMENTS
+            for table in SEGMENT_TABLES
             if table not in self._damaged
         }
         yield from SegmentsCheck(
@@ -247,7 +245,7 @@ class LakeCheck:
     def _replace(self, table: str, blocks: BlockRange | None) -> Remedy:
         if not self.can_publish:
             return RESTORE
-        if table in _OF_SEGMENTS:
+        if table in SEGMENT_TABLES:
             return replace_in_lake(table, blocks)
         return make_again(self.archive.place(f"{LAKE}/{table}"))
 

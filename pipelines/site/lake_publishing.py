@@ -8,10 +8,9 @@ from functools import cache, partial
 from threading import Lock
 
 from exporters.archive.documents import PUBLIC_SQL_READERS, refresh
-from exporters.archive.lake_place import MANIFESTS
 from exporters.archive.sound_documents import sound_index
 from exporters.archive.sums import completeness
-from exporters.lake.lake_files import Lake
+from exporters.lake.lake_files import SEGMENT_TABLES, Lake
 from exporters.lake.publication.history_tables import HistoryTables
 from exporters.lake.publication.public_documents import PublicDocuments
 from exporters.lake.publication.state_tables import publish_state
@@ -31,7 +30,7 @@ from transforms.block_range import BlockRange, contiguous_runs
 from transforms.coverage import inside
 from transforms.errors import ConfigError, IntegrityError
 from transforms.lake.parquet_rows import loaded_history, loaded_state, state_rows
-from transforms.tables.registry import HISTORY_TABLES, history_tables
+from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.load.load_settings import Progress
 from transforms.warehouse.manifests.shapes import Volume
 
@@ -140,7 +139,7 @@ def replace_in_lake(
     for another table.
     """
     lake = site_lake(site)
-    if others := {*tables} - {*history_tables(), MANIFESTS}:
+    if others := {*tables}.difference(SEGMENT_TABLES):
         raise ConfigError(
             f"{min(others)} is no table of history: remove {lake.place(min(others))}, and strata "
             "publish makes it again where it is one of current state"
