@@ -16,7 +16,6 @@ from exporters.publishing.replace import Correction
 from pipelines.batches import plan_batches
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import CONFLICT, DAMAGED, OK
-from pipelines.commands.lake_report import lake_facts, show_completion, show_lake
 from pipelines.commands.options import (
     archive_option,
     blocks_of,
@@ -24,6 +23,7 @@ from pipelines.commands.options import (
     open_site,
     warehouse_option,
 )
+from pipelines.commands.publication_report import lake_facts, show_completion, show_lake
 from pipelines.site.completing import Completion, complete_archive
 from pipelines.site.journal import finish_interrupted
 from pipelines.site.publishing import (

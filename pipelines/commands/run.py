@@ -13,7 +13,6 @@ from exporters.lake.tables import LakeReport
 from exporters.locations import dagster_home
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import FINDINGS, MACHINE, OK
-from pipelines.commands.lake_report import lake_facts, show_completion, show_refused
 from pipelines.commands.options import (
     archive_option,
     json_option,
@@ -21,6 +20,7 @@ from pipelines.commands.options import (
     source_option,
     warehouse_option,
 )
+from pipelines.commands.publication_report import lake_facts, show_completion, show_refused
 from pipelines.commands.run_report import show_run
 from pipelines.lasting_objects import lasting_objects
 from pipelines.sample_history import copy_sample

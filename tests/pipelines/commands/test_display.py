@@ -8,7 +8,7 @@ import pytest
 from exporters.lake.tables import AddedRows, LakeReport
 from pipelines.commands import display
 from pipelines.commands.display import Screen
-from pipelines.commands.lake_report import show_lake
+from pipelines.commands.publication_report import show_lake
 from transforms.block_range import BlockRange
 
 CLEARED = "\r\x1b[K"
