@@ -451,7 +451,7 @@ class OpenSnapshots:
             there = [file for file in catalog.snapshot.readable() if file not in lost]
             lease.enter_context(catalog.files.hold(there))
             databases = {
-                volume.key: volume.file for volume in catalog.volumes if volume.kind == "state"
+                volume.key: volume.database for volume in catalog.volumes if volume.kind == "state"
             }
             captures = catalog.snapshot.captures
             aliases: dict[StoredFile, str] = {}

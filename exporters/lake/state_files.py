@@ -1,7 +1,8 @@
 """Current states in an archive as the warehouse has them, so that one can be made again.
 
-<chain id>/lake/states/<from>-<to>.<SHA-256>.duckdb  the state after a segment
-<chain id>/lake/states/states.json                   which of them are the newest
+<chain id>/lake/states/<from>-<to>.<SHA-256>.duckdb   the state after a segment
+<chain id>/lake/states/<from>-<to>.<SHA-256>.parquet  its manifest
+<chain id>/lake/states/states.json                    which of them are the newest
 
 The tables of current state beside them have the newest rows alone, and none of a table that became
 history: what it had before is only in the last state of the schema version before that.
@@ -13,14 +14,14 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from exporters.archive.archive import Archive, update
 from exporters.archive.entries import Json, range_json, range_of
 from exporters.archive.json_text import FORMAT, parsed, written
 from exporters.archive.lake_place import LAKE
-from exporters.lake.lake_files import fetch_proven
+from exporters.lake.lake_files import PARQUET_TYPE, fetch_proven
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 from transforms.objects import ObjectInfo, StoredFile
@@ -31,29 +32,50 @@ STATES = "states"
 """The folder of the lake that has them."""
 
 LIST = f"{LAKE}/{STATES}/states.json"
-_NAME = re.compile(r"\d+-\d+\.[0-9a-f]{64}\.duckdb")
+_NAME = re.compile(r"\d+-\d+\.[0-9a-f]{64}\.(?:duckdb|parquet)")
+_TYPES = {".duckdb": "application/vnd.duckdb", ".parquet": PARQUET_TYPE}
 _RECENT_SECONDS = 3600
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class StateFile:
-    """The current state after the segment `blocks`, the newest of a schema version."""
+    """The current state after the segment `blocks`, the newest of a schema version.
+
+    `tables` is its DuckDB file, where it lies below the chain's folder, `manifest` what says what
+    is in it.
+    """
 
     version: int
     blocks: BlockRange
-    bytes: int
-    sha256: str
+    tables: StoredFile
+    manifest: StoredFile
+
+    @classmethod
+    def of(cls, volume: Volume) -> StateFile:
+        """A state of a warehouse as an archive has it."""
+        return cls(
+            volume.version,
+            volume.blocks,
+            *(
+                StoredFile(_path(volume.blocks, file), file.size, file.sha256)
+                for file in (volume.database, volume.file)
+            ),
+        )
 
     @property
-    def path(self) -> str:
-        """Where it lies, below the chain's folder."""
-        return f"{LAKE}/{STATES}/{self.blocks}.{self.sha256}.duckdb"
+    def files(self) -> tuple[StoredFile, StoredFile]:
+        """Both files."""
+        return self.tables, self.manifest
 
     @property
-    def stored(self) -> StoredFile:
-        """What it is in a warehouse."""
-        return StoredFile(f"state/{self.blocks.key}.{self.sha256}.duckdb", self.bytes, self.sha256)
+    def bytes(self) -> int:
+        """The bytes of both."""
+        return self.tables.size + self.manifest.size
+
+
+def _path(blocks: BlockRange, file: StoredFile) -> str:
+    return f"{LAKE}/{STATES}/{blocks}.{file.sha256}{Path(file.key).suffix}"
 
 
 def state_files(archive: Archive) -> tuple[StateFile, ...]:
@@ -67,7 +89,12 @@ def parsed_states(archive: Archive, data: bytes) -> tuple[StateFile, ...]:
 
     def read(document: Json) -> tuple[StateFile, ...]:
         return tuple(
-            StateFile(item["version"], range_of(item), item["bytes"], item["sha256"])
+            StateFile(
+                item["version"],
+                range_of(item),
+                StoredFile(*item["tables"]),
+                StoredFile(*item["manifest"]),
+            )
             for item in document["states"]
         )
 
@@ -100,16 +127,12 @@ def publish_states(archive: Archive, volumes: Iterable[Volume], files: LocalFile
 
     Raises `ConflictError` where other bytes lie under a state's name.
     """
-    states = [StateFile(v.version, v.blocks, v.file.size, v.file.sha256) for v in volumes]
-    store, kind = archive.store, "application/vnd.duckdb"
-    with files.hold([state.stored for state in states]):
-        for state in states:
-            key, path = archive.key(state.path), files.path(state.stored)
-            info = store.head(key)
-            if info is None or info.size != state.bytes:
-                store.put_if_absent(
-                    key, path, content_type=kind, sha256=state.sha256, immutable=True
-                )
+    states = {StateFile.of(volume): volume for volume in volumes}
+    for state, volume in states.items():
+        own = (volume.database, volume.file)
+        with files.hold(own):
+            for file, path in zip(state.files, map(files.path, own), strict=True):
+                _put(archive, file, path)
 
     def change(before: bytes | None) -> bytes:
         newest = {state.version: state for state in _sound(archive, before)}
@@ -123,9 +146,19 @@ def publish_states(archive: Archive, volumes: Iterable[Volume], files: LocalFile
         update(archive.store, archive.key(LIST), change, "application/json")
 
 
-def fetch_state(archive: Archive, state: StateFile, path: Path) -> None:
-    """Fetch a state; see `fetch_proven`."""
-    fetch_proven(archive, state.path, path, lambda sha256: sha256 == state.sha256)
+def _put(archive: Archive, file: StoredFile, path: Path) -> None:
+    """Put a file there, unless it is."""
+    key, kind = archive.key(file.key), _TYPES[path.suffix]
+    info = archive.store.head(key)
+    if info is None or info.size != file.size:
+        archive.store.put_if_absent(
+            key, path, content_type=kind, sha256=file.sha256, immutable=True
+        )
+
+
+def fetch_state_file(archive: Archive, file: StoredFile, path: Path) -> None:
+    """Fetch a file of a state; see `fetch_proven`."""
+    fetch_proven(archive, file.key, path, lambda sha256: sha256 == file.sha256)
 
 
 def listed_states(
@@ -140,7 +173,8 @@ def sweep_states(archive: Archive, infos: Iterable[ObjectInfo], oldest: float) -
     """Remove the states that are not named and were written before `oldest`; gives their keys."""
     due = [info for info in infos if info.modified <= oldest]
     # Read after the listing: whoever names a state has put it there before.
-    named = {archive.key(state.path) for state in state_files(archive)} if due else set()
+    states = state_files(archive) if due else ()
+    named = {archive.key(file.key) for state in states for file in state.files}
     gone = [info.key for info in due if info.key not in named]
     for key in gone:
         archive.store.delete(key)
@@ -160,8 +194,8 @@ def _written(archive: Archive, states: Iterable[StateFile]) -> bytes:
         {
             **range_json(state.blocks),
             "version": state.version,
-            "bytes": state.bytes,
-            "sha256": state.sha256,
+            "tables": astuple(state.tables),
+            "manifest": astuple(state.manifest),
         }
         for state in sorted(states, key=lambda state: state.version)
     ]

@@ -20,7 +20,7 @@ from exporters.fetching.past import PastChangedError
 from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.published_files import PublishedFiles, retried
-from exporters.lake.state_files import StateFile, fetch_state, state_files
+from exporters.lake.state_files import StateFile, fetch_state_file, state_files
 from exporters.loading.archive_past import check_beside, check_index, check_past
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.coverage import difference, union
@@ -156,10 +156,11 @@ class _ArchiveLoad:
         """Load a current state, unless its segment is not loaded, for whatever reason."""
         if not self._catalog.holds(state.blocks):
             return
-        path = self.scratch / "state.duckdb"
+        paths = [self.scratch / Path(file.key).name for file in state.files]
         try:
-            retried(partial(fetch_state, self.lake.archive, state, path))
-            take_state(self.warehouse.backing, state.stored, path)
+            for file, path in zip(state.files, paths, strict=True):
+                retried(partial(fetch_state_file, self.lake.archive, file, path))
+            take_state(self.warehouse.backing, *paths)
         except IntegrityError as error:
             self.report.not_taken.append(NotTaken(state.blocks, str(error)))
         else:

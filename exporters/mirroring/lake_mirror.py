@@ -28,7 +28,7 @@ from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.publication.lake_sweep import sweep_lake
 from exporters.lake.published_files import log_files, log_version, retried
-from exporters.lake.state_files import LIST, StateFile, fetch_state, parsed_states
+from exporters.lake.state_files import LIST, StateFile, fetch_state_file, parsed_states
 from transforms.errors import IntegrityError
 from transforms.files import commit_file, file_version, new_file, sync_file
 from transforms.stores.store import content_sha256
@@ -200,14 +200,14 @@ class _Copies:
     def states(self, data: bytes | None, states: tuple[StateFile, ...], advance: Advance) -> None:
         """Have the current states, then their list. Raises `IntegrityError`."""
         own = self.own.archive
-        for state in states:
-            path = self.folder.store.path(own.key(state.path))
-            if not path.exists() or content_sha256(path) != state.sha256:
-                copy = self.folder.scratch / "state.duckdb"
-                retried(partial(fetch_state, self.source, state, copy))
+        for file in (file for state in states for file in state.files):
+            path = self.folder.store.path(own.key(file.key))
+            if not path.exists() or content_sha256(path) != file.sha256:
+                copy = self.folder.scratch / path.name
+                retried(partial(fetch_state_file, self.source, file, copy))
                 commit_file(copy, path)
-                self._count(state.bytes)
-            advance(state.bytes)
+                self._count(file.size)
+            advance(file.size)
         if data is not None:
             update(own.store, own.key(LIST), lambda _: data, "application/json")
 

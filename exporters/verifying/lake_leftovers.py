@@ -9,10 +9,11 @@ from exporters.archive.archive import Archive
 from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import KEPT_HOURS
 from exporters.lake.publication.lake_sweep import unnamed_since
-from exporters.lake.state_files import LIST, StateFile, listed_states, state_files
+from exporters.lake.state_files import LIST, listed_states, state_files
 from exporters.lake.tables import Version
 from exporters.verifying.listing import StoreListing
 from transforms.errors import IntegrityError
+from transforms.objects import StoredFile
 from transforms.stores.store import object_sha256
 from transforms.verifying.findings import LAKE_PUBLISH, Finding, Problem, Remedy
 from transforms.verifying.verification import YOUNG_SECONDS, Kind, Verification
@@ -31,10 +32,11 @@ def state_findings(
         yield Finding(Problem.BAD_LAKE_FILE, archive.place(LIST), str(error), LAKE_PUBLISH)
         states = ()
     verification.counts.read(Kind.DOCUMENTS, int(is_listed))
-    for state in states:
-        is_chosen = verification.chooses(Kind.LAKE_FILES, len(states))
-        yield from _state(archive, verification, state, is_chosen=is_chosen)
-    named = {archive.key(state.path) for state in states}
+    files = [file for state in states for file in state.files]
+    for file in files:
+        is_chosen = verification.chooses(Kind.LAKE_FILES, len(files))
+        yield from _state_file(archive, verification, file, is_chosen=is_chosen)
+    named = {archive.key(file.key) for file in files}
     for info in listed_states(archive, listing.left):
         if info.key not in named and listing.time - info.modified > _KEPT_SECONDS:
             what = "states.json has not named it for two weeks"
@@ -42,12 +44,12 @@ def state_findings(
         listing.cross_off([info.key])
 
 
-def _state(
-    archive: Archive, verification: Verification, state: StateFile, *, is_chosen: bool
+def _state_file(
+    archive: Archive, verification: Verification, file: StoredFile, *, is_chosen: bool
 ) -> Iterator[Finding]:
-    """What is wrong with a state; one that is not chosen is there, at least, with all its bytes."""
-    counts, key, place = verification.counts, archive.key(state.path), archive.place(state.path)
-    sizes = ((Kind.LAKE_FILES, 1), (Kind.BYTES, state.bytes))
+    """What is wrong with a file; one that is not chosen is there, at least, with all its bytes."""
+    counts, key, place = verification.counts, archive.key(file.key), archive.place(file.key)
+    sizes = ((Kind.LAKE_FILES, 1), (Kind.BYTES, file.size))
     for kind, size in sizes:
         counts.expect(kind, size, is_chosen=is_chosen)
     info = archive.store.head(key)
@@ -56,14 +58,14 @@ def _state(
         return
     tool = "aws s3 rm" if place.startswith("s3://") else "rm"
     remedy = Remedy((f"{tool} {shlex.quote(place)}", *LAKE_PUBLISH.commands))
-    if info.size != state.bytes:
-        what = f"it has {info.size} bytes, not {state.bytes}"
+    if info.size != file.size:
+        what = f"it has {info.size} bytes, not {file.size}"
         yield Finding(Problem.ALTERED, place, what, remedy)
     elif is_chosen:
         digest = object_sha256(archive.store, key)
         for kind, size in sizes:
             counts.read(kind, size)
-        if digest != state.sha256:
+        if digest != file.sha256:
             what = f"it hashes to {digest}, which is not what its name says"
             yield Finding(Problem.ALTERED, place, what, remedy)
 

@@ -117,7 +117,7 @@ def name_lake(site: Site, lake: Lake, *, is_proven: bool = False) -> None:
         is_written = False
         if site.settings.public_url:
             catalog, scratch = site.loaded_catalog(), site.scratch()
-            loaded = loaded_state(site.warehouse.backing)
+            loaded = loaded_state(catalog)
             state = loaded.receipts if loaded else {}
             public = PublicDocuments(lake, site.settings.public_url, catalog, state, scratch)
             is_written = public.write(is_proven=is_proven)

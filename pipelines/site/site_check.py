@@ -183,7 +183,7 @@ def _lake(
     if is_own:
         # That it cannot be read is found where the warehouse is checked.
         with suppress(IntegrityError, FileNotFoundError):
-            state = loaded_state(site.warehouse.backing)
+            state = loaded_state(site.warehouse.catalog())
     yield from LakeCheck(
         archive,
         check,

@@ -24,7 +24,7 @@ from transforms.segments.segment_name import SegmentName
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.load.volume_storage import store_history
+from transforms.warehouse.load.volume_storage import store_volume
 from transforms.warehouse.load.volumes import RunFiles, finish_run
 from transforms.warehouse.manifests.data_files import file_sql, write_sql
 from transforms.warehouse.manifests.manifest import manifest_receipts, read_manifest
@@ -62,7 +62,7 @@ def make_clones(folder: Path, segments: int, each: int = VOLUME_SEGMENTS) -> Non
         with scratch_folder(backing.scratch) as scratch:
             run = _write(backing, scratch, base, start, segments)
             about = _moved_rows(backing, base, start)
-            clones.append(store_history(backing, run, origin, *about))
+            clones.append(store_volume(backing, run, origin, *about))
     backing.log.commit(lambda newest: newest.with_volumes([*newest.states(), *clones]))
     warehouse.show()
     warehouse.sweep(grace_seconds=0)

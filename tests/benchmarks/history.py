@@ -27,7 +27,7 @@ from transforms.objects import ObjectInfo
 from transforms.segments.segment_name import SegmentName
 from transforms.stores.store import content_sha256
 from transforms.tables.registry import HISTORY_TABLES, TableSchema, known_table
-from transforms.warehouse.load.volume_storage import store_history
+from transforms.warehouse.load.volume_storage import store_volume
 from transforms.warehouse.load.volumes import RunFiles
 from transforms.warehouse.manifests.manifest_rows import Origin
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
@@ -110,7 +110,7 @@ def _volumes(root: Path, segments: int, schemas: dict[str, TableSchema]) -> Iter
         receipts = [
             Receipt(name, schema, ROWS, 1, _SHA256) for name in names for schema in schemas.values()
         ]
-        yield store_history(backing, RunFiles({}, None, None), origin, loaded, receipts)
+        yield store_volume(backing, RunFiles({}, None, None), origin, loaded, receipts)
 
 
 def _make_archive(root: Path, segments: int, schemas: dict[str, TableSchema]) -> None:

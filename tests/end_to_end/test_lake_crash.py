@@ -183,7 +183,7 @@ def _assert_tidy(site: Site) -> None:
         for file in version.files
     }
     keys = {info.key.removeprefix(lake.folder) for info in store.list(lake.folder)}
-    states = {LIST, *(state.path for state in state_files(lake.archive))}
+    states = {LIST, *(file.key for s in state_files(lake.archive) for file in s.files)}
     named_keys = {*named, *(path.removeprefix(f"{LAKE}/") for path in states)}
     assert {key for key in keys if "/_delta_log/" not in key} == named_keys
     assert [key for key in keys if ".tmp" in key or "#" in key] == []

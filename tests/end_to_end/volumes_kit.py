@@ -18,7 +18,7 @@ from transforms.objects import ObjectInfo
 from transforms.segments.segment_name import SegmentName
 from transforms.tables.file_columns import file_rows
 from transforms.tables.registry import known_table
-from transforms.warehouse.load.volume_storage import store_history
+from transforms.warehouse.load.volume_storage import store_volume
 from transforms.warehouse.load.volumes import RunFiles
 from transforms.warehouse.manifests.data_files import empty_sql, write_sql
 from transforms.warehouse.manifests.manifest_rows import Origin
@@ -57,4 +57,4 @@ def _volumes(warehouse: Warehouse, count: int, folder: Path) -> Iterator[Volume]
         source = ObjectInfo(name.file_name, 1, "1")
         segments = [LoadedSegment(name, source, "0" * 64, "", "", 0, 1)]
         receipts = [Receipt(name, schema, *empty)]
-        yield store_history(warehouse.backing, RunFiles({}, None, None), origin, segments, receipts)
+        yield store_volume(warehouse.backing, RunFiles({}, None, None), origin, segments, receipts)

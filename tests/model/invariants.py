@@ -41,7 +41,9 @@ def _of_names(names: Iterable[str], loaded: list[int]) -> Iterator[str]:
     """What is wrong with the segments that named files hold: each is in one file of a table."""
     held: dict[str, list[int]] = {folder: [] for folder in _WHOLE}
     for name in names:
-        held.setdefault(name.rpartition("/")[0], []).extend(numbers_of(name))
+        folder, _, file = name.rpartition("/")
+        kind = folder if folder in _WHOLE else f"{folder}, {file.rpartition('.')[2]}"
+        held.setdefault(kind, []).extend(numbers_of(name))
     for folder, numbers in held.items():
         if folder in _WHOLE and sorted(numbers) != loaded:
             yield f"files of {folder} hold the segments {sorted(numbers)}, the model {loaded}"

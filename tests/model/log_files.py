@@ -138,4 +138,5 @@ def _data_files(volume: dict[str, Any]) -> Iterator[str]:
     """The data files of a volume, of which a snapshot lists table, SHA-256 and size."""
     for table, row in volume.get("data", {}).items():
         first, last = volume["blocks"]
-        yield f"data/{table}/{first:09}-{last:09}.{row[0]}.parquet"
+        name = f"{first:09}-{last:09}.{row[0]}"
+        yield f"state/{name}.duckdb" if table == "*" else f"data/{table}/{name}.parquet"

@@ -40,14 +40,6 @@ state_segment = partial(build_segment, omit={*STATE_TABLES} - {"parties", "node_
 """A segment with these tables of current state only, the second of which is looked up by key."""
 
 
-def described(snapshot: Snapshot) -> list[Volume]:
-    """The volumes of a snapshot as they describe themselves: states do not name index files."""
-    return [
-        replace(volume, index=None) if volume.kind == "state" else volume
-        for volume in snapshot.volumes
-    ]
-
-
 class MemorySink:
     """A sink that keeps every proven CSV, by blocks and table; the last one written counts."""
 

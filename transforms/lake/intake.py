@@ -16,23 +16,27 @@ from pathlib import Path
 from transforms.duck import Connection
 from transforms.errors import IntegrityError
 from transforms.lake.parquet_files import lake_reader, part_sql, readable_file
-from transforms.objects import ObjectInfo, StoredFile
 from transforms.scratch import scratch_folder
 from transforms.tables.file_columns import OWN_COLUMNS, file_columns
 from transforms.tables.registry import HISTORY_TABLES, TableSchema
-from transforms.warehouse.checks.file_check import file_types, rows_problem, types_problem
+from transforms.warehouse.checks.file_check import (
+    file_types,
+    rows_problem,
+    state_problem,
+    types_problem,
+)
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.raw_cells import row_counts
 from transforms.warehouse.load.rendering import rendering_problem, table_digests
 from transforms.warehouse.load.segment_checks import check_keys_and_heights
-from transforms.warehouse.load.volume_storage import store_file, store_history
+from transforms.warehouse.load.volume_storage import store_volume
 from transforms.warehouse.load.volumes import finish_run
 from transforms.warehouse.log.addition import Addition
-from transforms.warehouse.manifests.data_files import rows_sql, write_sql
-from transforms.warehouse.manifests.manifest_rows import Origin
+from transforms.warehouse.manifests.data_files import ALL_TABLES, rows_sql, write_sql
+from transforms.warehouse.manifests.manifest import manifest_receipts, read_columns
+from transforms.warehouse.manifests.manifest_rows import SEGMENTS, Origin, parse_segments
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.manifests.shapes import shapes_of
-from transforms.warehouse.repair.volume_description import describe_volume, with_index
 
 
 def take_run(
@@ -63,31 +67,36 @@ def take_run(
         run = finish_run(con, scratch, data, shapes_of(proven))
         newest = backing.log.begin()
         origin = Origin(newest.warehouse, newest.number)
-        volume = store_history(backing, run, origin, segments, proven)
+        volume = store_volume(backing, run, origin, segments, proven)
     _commit(backing, Addition(segments[0].name.chain_id, volume, ()))
 
 
-def take_state(backing: Backing, file: StoredFile, path: Path) -> None:
-    """Add the current state after a loaded segment; `path`, which is moved, has its file.
+def take_state(backing: Backing, path: Path, manifest: Path) -> None:
+    """Add the current state after a loaded segment; `path`, which is moved, has its tables.
 
     One that is not newer than what the warehouse has of its schema version changes nothing. Raises
-    `IntegrityError` where it is damaged, or is not of a segment that is loaded.
+    `IntegrityError` where it does not render to what its manifest says, or is not of a segment that
+    is loaded.
     """
-    stored = store_file(backing.store, file.key, file.sha256, path)
-    if path.exists():
-        backing.files.adopt(stored, path)
-    info = ObjectInfo(file.key, file.size, "")
-    description = describe_volume(backing, info)
-    catalog = backing.catalog(backing.log.begin())
-    ((blocks, sha256),) = description.segments.items()
-    segment = catalog.segment_at(blocks.first)
-    if segment is None or (segment.blocks, segment.sha256) != (blocks, sha256):
+    (segment,) = parse_segments(read_columns(manifest, SEGMENTS.names))
+    receipts, newest = [*manifest_receipts([manifest])], backing.log.begin()
+    loaded = backing.catalog(newest).segment_at(segment.blocks.first)
+    if loaded is None or (loaded.blocks, loaded.sha256) != (segment.blocks, segment.sha256):
         raise IntegrityError(
-            f"{file.key} is the current state after segment {blocks}, whose ZIP has SHA-256 "
-            f"{sha256}, and that segment is not loaded: it is left out"
+            f"{path.name} is the current state after segment {segment.blocks}, whose ZIP has "
+            f"SHA-256 {segment.sha256}, and that segment is not loaded: it is left out"
         )
-    state = with_index(backing, description.volume)
-    _commit(backing, Addition(description.chain_id, None, (state,)))
+    with (
+        scratch_folder(backing.scratch) as scratch,
+        lake_reader(scratch, backing.memory_mb) as con,
+        readable_file(path, scratch),
+    ):
+        if problem := state_problem(con, path, receipts, scratch):
+            raise IntegrityError(f"{path.name}: {problem}")
+        run = finish_run(con, scratch, {ALL_TABLES: path}, shapes_of(receipts))
+        origin = Origin(newest.warehouse, newest.number)
+        state = store_volume(backing, run, origin, [segment], receipts)
+    _commit(backing, Addition(segment.name.chain_id, None, (state,)))
 
 
 def _commit(backing: Backing, addition: Addition) -> None:

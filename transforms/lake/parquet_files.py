@@ -57,14 +57,11 @@ class WrittenFile:
     statistics: Statistics
 
 
-def write_file(
-    con: Connection, proof: Connection, rows: RowsQuery, receipt: Receipt, scratch: Path
-) -> WrittenFile:
+def write_file(con: Connection, rows: RowsQuery, receipt: Receipt, scratch: Path) -> WrittenFile:
     """Write a table as of the segment of its receipt, and prove it.
 
-    `con` runs the query of the rows, `proof` reads what was written: to open one takes longer than
-    a small table. The same rows give the same bytes. Raises `IntegrityError` where the file does
-    not render to what the receipt says.
+    The same rows give the same bytes. Raises `IntegrityError` where the file does not render to
+    what the receipt says.
     """
     table, columns = receipt.table, receipt.schema.columns
     path = scratch / f"{table}.parquet"
@@ -72,12 +69,12 @@ def write_file(
         row_bytes = receipt.bytes // max(receipt.rows, 1)
         con.execute(write_sql(rows(columns), path, row_bytes, is_unique=False))
     with readable_file(path, scratch):
-        if problem := csvs_problem(proof, path, [receipt], scratch):
+        if problem := csvs_problem(con, path, [receipt], scratch):
             raise IntegrityError(
                 f"table {table}, written as Parquet: {problem}: nothing of it goes into the lake; "
                 "report it, with the segment"
             )
-        return _described(proof, path, table, columns)
+        return _described(con, path, table, columns)
 
 
 def link(data: Path, path: Path) -> None:

@@ -10,16 +10,14 @@ from pathlib import Path
 from threading import Lock
 
 from transforms.block_range import BlockRange
-from transforms.duck import Connection, quote_name, read_only_connection
-from transforms.duck_errors import Error
-from transforms.errors import IntegrityError
+from transforms.duck import Connection
 from transforms.lake.parquet_files import WrittenFile, lake_reader, link, linked_file, write_file
 from transforms.scratch import scratch_folder
 from transforms.tables.file_columns import file_rows
-from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.files.local_files import LocalFiles
-from transforms.warehouse.manifests.manifest_rows import read_receipts
+from transforms.warehouse.manifests.data_files import state_sql
+from transforms.warehouse.manifests.manifest import manifest_receipts
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.warehouse import Warehouse
@@ -71,66 +69,57 @@ def loaded_history(warehouse: Warehouse) -> Iterator[LoadedHistory]:
 
 @dataclass(frozen=True)
 class LoadedState:
-    """The newest current state: its segment, and the receipts of its tables."""
+    """The newest current state: its volume, and the receipts of its tables."""
 
-    blocks: BlockRange
+    volume: Volume
     receipts: Mapping[str, Receipt]
+
+    @property
+    def blocks(self) -> BlockRange:
+        """Its segment."""
+        return self.volume.blocks
 
 
 @dataclass(frozen=True)
 class StateRows(LoadedState):
     """The tables of the newest segment's current state, as of its end, by name."""
 
+    _path: Path
     _con: Connection
-    _proof: Connection
     _writing: Lock = field(default_factory=Lock)
 
     def write(self, table: str, scratch: Path) -> WrittenFile:
         """Write a table whole; see `write_file`."""
         with self._writing:
-            query = partial(file_rows, table, rows=f"main.{quote_name(table)}")
-            return write_file(self._con, self._proof, query, self.receipts[table], scratch)
+            query = partial(file_rows, table, rows=state_sql(table, [self._path]))
+            return write_file(self._con, query, self.receipts[table], scratch)
 
 
-def loaded_state(backing: Backing) -> LoadedState | None:
+def loaded_state(catalog: Catalog | None) -> LoadedState | None:
     """The newest current state that is loaded; None where there is none.
 
-    Nothing is changed. Raises `IntegrityError` where it cannot be read.
+    Nothing is changed. Raises `IntegrityError` where its manifest cannot be read.
     """
-    snapshot = backing.log.newest()
-    states = snapshot.states() if snapshot else []
-    if not states:
+    states = catalog.states() if catalog else []
+    if catalog is None or not states:
         return None
-    volume = states[-1]
-    try:
-        with (
-            backing.files.hold([volume.file]),
-            read_only_connection(backing.files.path(volume.file), threads=1) as con,
-        ):
-            receipts = read_receipts(con, "from strata.receipts", {})
-    except Error as error:
-        place = backing.store.describe(volume.key)
-        raise IntegrityError(f"{place} cannot be read: {error}") from error
-    return LoadedState(volume.blocks, {receipt.table: receipt for receipt in receipts})
+    catalog.files.bring([states[-1].file])
+    receipts = manifest_receipts([catalog.files.path(states[-1].file)])
+    return LoadedState(states[-1], {receipt.table: receipt for receipt in receipts})
 
 
 @contextmanager
 def state_rows(warehouse: Warehouse) -> Iterator[StateRows | None]:
     """Open the newest current state; None where there is none."""
-    catalog = warehouse.catalog()
-    states = catalog.intact().states() if catalog else []
-    if not states:
+    catalog, backing = warehouse.catalog(), warehouse.backing
+    state = loaded_state(catalog.intact() if catalog else None)
+    if state is None:
         yield None
         return
-    volume, backing = states[-1], warehouse.backing
-    files, memory_limit = backing.files, backing.memory_limit
+    file = state.volume.database
     with (
-        files.hold([volume.file]),
-        scratch_folder(warehouse.backing.scratch) as scratch,
-        read_only_connection(
-            files.path(volume.file), threads=1, scratch=scratch, memory_limit=memory_limit
-        ) as con,
-        lake_reader(scratch, backing.memory_mb, volume.size) as proof,
+        backing.files.hold([file]),
+        scratch_folder(backing.scratch) as scratch,
+        lake_reader(scratch, backing.memory_mb, file.size) as con,
     ):
-        receipts = read_receipts(con, "from strata.receipts", {})
-        yield StateRows(volume.blocks, {receipt.table: receipt for receipt in receipts}, con, proof)
+        yield StateRows(state.volume, state.receipts, backing.files.path(file), con)

@@ -67,7 +67,8 @@ def test_files_are_let_go_of_when_their_last_request_is_over(tmp_path: Path) -> 
     with OpenSnapshots.open(open_warehouse(root)) as snapshots:
         with snapshots.reading() as early:
             files = {item.kind: item.files for item in early.snapshot.catalog.volumes}
-            old_state = {str(root / file.key) for file in files["state"]}
+            # Its manifest is not kept open.
+            old_state = {str(root / file.key) for file in files["state"][1:]}
             index = str(root / files["history"][-1].key)
             assert len(old_state) == 2  # the rows, and what they are looked up in
             assert _versions(early) == []

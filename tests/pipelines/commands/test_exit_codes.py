@@ -127,7 +127,7 @@ def test_5_is_damage_and_findings(place: Path) -> None:
 
 
 def test_6_is_a_lock_of_somebody_else(place: Path) -> None:
-    (volume,) = (place / "warehouse" / "state").iterdir()
+    (volume,) = (place / "warehouse" / "state").glob("*.duckdb")
     holding = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print(1, flush=True); input()"
     command = [sys.executable, "-c", holding, str(volume)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:

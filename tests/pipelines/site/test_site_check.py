@@ -286,7 +286,8 @@ FILES: dict[str, Callable[[Place], Path]] = {
     "a manifest": _named(lambda snapshot: snapshot.history()[0].file),
     "a data file": _named(lambda snapshot: snapshot.history()[0].data["blocks"]),
     "an index file": _named(lambda snapshot: snapshot.history()[0].index),
-    "a state": _named(lambda snapshot: snapshot.states()[0].file),
+    "a state": _named(lambda snapshot: snapshot.states()[0].database),
+    "a state's manifest": _named(lambda snapshot: snapshot.states()[0].file),
     "the captures": _named(lambda snapshot: snapshot.captures),
     "a refused file": _named(lambda snapshot: snapshot.quarantine[0].copy),
 }
@@ -313,8 +314,8 @@ EMPTIED = (
     "a manifest",
 )
 OF_THE_WAREHOUSE = (
-    *("a manifest", "a data file", "an index file", "a state", "the captures", "a refused file"),
-    "the newest snapshot",
+    *("a manifest", "a data file", "an index file", "a state", "a state's manifest"),
+    *("the captures", "a refused file", "the newest snapshot"),
 )
 FOLLOWERS = {
     ("a ZIP", "gone"): ("a bundle",),

@@ -99,7 +99,7 @@ def _file(warehouse: Warehouse, folder: Path, receipt: Receipt, threads: int = 1
     data = [path(volume.data[table]) for volume in warehouse.loaded_catalog().history()]
     query = partial(part_sql, table, data, [receipt])
     with working_connection(folder, threads=threads) as con:
-        return write_file(con, con, query, receipt, folder).path
+        return write_file(con, query, receipt, folder).path
 
 
 def test_a_file_of_other_rows_than_its_receipt_is_found(

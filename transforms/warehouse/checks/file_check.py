@@ -16,7 +16,7 @@ from transforms.tables.registry import TableSchema, fold_case
 from transforms.verifying.findings import REPAIR, Finding, Problem, Remedy, remove, unreadable
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.rendering import rendering_problem, table_digests
-from transforms.warehouse.manifests.data_files import file_sql, rows_sql
+from transforms.warehouse.manifests.data_files import file_sql, rows_sql, state_sql
 from transforms.warehouse.manifests.receipts import Receipt
 
 NOT_READ = (Problem.MISSING, Problem.UNREADABLE)
@@ -85,3 +85,16 @@ def csvs_problem(con: Connection, path: Path, receipts: Sequence[Receipt], scrat
 
     problem = rows_problem(con, path, receipts)
     return problem or rendering_problem(table_digests(con, source, receipts, scratch))
+
+
+def state_problem(con: Connection, path: Path, receipts: Sequence[Receipt], scratch: Path) -> str:
+    """How a file of current state has other CSVs than receipts say; "" if not."""
+
+    def source(schema: TableSchema) -> str:
+        return state_sql(schema.table, [path])
+
+    problems = (
+        (receipt.table, rendering_problem(table_digests(con, source, [receipt], scratch)))
+        for receipt in receipts
+    )
+    return "; ".join(f"{table}: {problem}" for table, problem in problems if problem)

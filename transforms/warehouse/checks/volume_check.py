@@ -7,20 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 
 import duckdb
 
-from transforms.duck import Connection, attached, naming_large, quote_name, working_connection
+from transforms.duck import Connection, naming_large, working_connection
 from transforms.errors import BusyError, StrataError
 from transforms.lookups.index_file import open_index
 from transforms.lookups.lookup_tables import prove_lookups
 from transforms.objects import StoredFile
 from transforms.scratch import scratch_folder
 from transforms.tables.file_columns import file_columns
-from transforms.tables.registry import TableSchema
 from transforms.verifying.findings import (
     REPAIR,
     REPAIR_AND_LOAD,
@@ -36,25 +33,23 @@ from transforms.warehouse.checks.file_check import (
     NOT_READ,
     csvs_problem,
     file_findings,
+    state_problem,
     types_problem,
 )
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.load.rendering import rendering_problem, table_digests
 from transforms.warehouse.load.volumes import volume_sources
-from transforms.warehouse.manifests.manifest_rows import read_receipts
 from transforms.warehouse.manifests.receipts import Receipt, receipts_digest
 from transforms.warehouse.manifests.shapes import Volume
 
 # What rows that were damaged, and not found out by checksums, can make of parsing.
 _NONSENSE = (sqlite3.Error, StrataError, ValueError, TypeError, LookupError)
-_STATE_RECEIPTS = "from {}.strata.receipts order by table_name, first_block"
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeCheck:
     """The check of one volume, by the receipts of its manifest, by table, then by block.
 
-    None are given where the manifest is damaged, and for a current state, which has its own.
+    None are given where the manifest is damaged.
     """
 
     _backing: Backing
@@ -67,7 +62,7 @@ class VolumeCheck:
         counts, tables = self._check.counts, sorted(self._volume.shapes)
         files = [(self._volume.data.get(table), [table]) for table in tables]
         if self._volume.kind == "state":
-            files = [(self._volume.file, tables)]
+            files = [(self._volume.database, tables)]
         problems: set[Problem] = set()
         for file, names in files:
             for finding in self._file(file, names):
@@ -78,7 +73,8 @@ class VolumeCheck:
         yield from self._index(is_sound=not problems)
         if problems.isdisjoint(NOT_READ):
             counts.read(Kind.VOLUMES)
-        if not problems and not self._check.is_quick:
+        is_history = self._volume.kind == "history"
+        if is_history and not problems and not self._check.is_quick:
             counts.read(Kind.SEGMENTS, len({r.blocks for r in self._receipts or ()}))
         if self._check.is_quick:
             self._check.report(Kind.VOLUMES)
@@ -100,8 +96,7 @@ class VolumeCheck:
             yield from findings
             return
         read = self._state_problem if self._volume.kind == "state" else self._data_problem
-        is_known = self._receipts is not None or self._volume.kind == "state"
-        if is_whole and is_known and not (is_proven or findings):
+        if is_whole and self._receipts is not None and not (is_proven or findings):
             if problem := self._problem(file, file.size, partial(read, file, receipts)):
                 findings = [self._finding(file, Problem.DAMAGED, problem)]
             else:
@@ -122,20 +117,10 @@ class VolumeCheck:
         return f"{table}: {problem}" if problem else ""
 
     def _state_problem(
-        self, file: StoredFile, _: Sequence[Receipt], con: Connection, scratch: Path
+        self, file: StoredFile, receipts: Sequence[Receipt], con: Connection, scratch: Path
     ) -> str:
         """What is wrong with the file of a state, "" if nothing."""
-
-        def in_state(schema: TableSchema) -> str:
-            return f"state.main.{quote_name(schema.table)}"
-
-        with attached(con, self._backing.files.path(file), "state", "(read_only)") as state:
-            own = read_receipts(con, _STATE_RECEIPTS.format(state), {})
-            problems = (
-                (table, rendering_problem(table_digests(con, in_state, [*group], scratch)))
-                for table, group in groupby(own, key=attrgetter("table"))
-            )
-            return "; ".join(f"{table}: {problem}" for table, problem in problems if problem)
+        return state_problem(con, self._backing.files.path(file), receipts, scratch)
 
     def _index(self, *, is_sound: bool) -> Iterator[Finding]:
         """The index file, whose bytes are proven, and what it has where the rows are sound."""
@@ -152,11 +137,10 @@ class VolumeCheck:
 
         def read(con: Connection, _: Path) -> str:
             with (
-                files.hold(volume.table_files),
+                files.hold(volume.data.values()),
                 closing(open_index(files.path(file))) as index,
-                volume_sources(con, files, volume) as sources,
             ):
-                return prove_lookups(con, index, sources)
+                return prove_lookups(con, index, volume_sources(files, volume))
 
         if problem := self._problem(file, volume.size, read):
             remedy = Remedy((*move_away(proof.place).commands, *REPAIR.commands))

@@ -85,7 +85,7 @@ class WarehouseCheck:
             place = self._backing.store.describe()
             lost = LostRowsError(place, snapshot.losses)
             yield Finding(Problem.MISSING, place, f"it {lost.what}", lost.remedy)
-        for volume in snapshot.history():
+        for volume in snapshot.volumes:
             yield from self._manifest(volume)
         if self._segments:
             volumes = [volume for volume in snapshot.history() if volume.key in self._segments]
@@ -100,7 +100,7 @@ class WarehouseCheck:
         yield from self._volumes(snapshot)
 
     def _manifest(self, volume: Volume) -> Iterator[Finding]:
-        """Hash the manifest of a run of segments, and believe it only then."""
+        """Hash a manifest, and believe it only then."""
         if settle := self._verification.settle_seconds:
             info = self._backing.store.head(volume.key)
             if info is not None and self._begun - info.modified < settle:
@@ -115,7 +115,8 @@ class WarehouseCheck:
             except IntegrityError as error:
                 place = self._backing.store.describe(volume.key)
                 findings.append(Finding(Problem.DAMAGED, place, str(error), REPAIR_AND_LOAD))
-        self.holding.unread.append(volume.blocks)
+        if volume.kind == "history":
+            self.holding.unread.append(volume.blocks)
         yield from findings
 
     def _file(self, file: StoredFile, remedy: Remedy) -> Iterator[Finding]:
@@ -138,7 +139,7 @@ class WarehouseCheck:
             check.counts.expect(Kind.VOLUMES, is_chosen=is_chosen)
             check.counts.expect(Kind.BYTES, volume.size, is_chosen=is_chosen)
             check.counts.expect(Kind.TABLES, len(volume.shapes), is_chosen=is_read)
-            segments = self._segments.get(volume.key, 0)
+            segments = self._segments.get(volume.key, 0) if volume.kind == "history" else 0
             check.counts.expect(Kind.SEGMENTS, segments, is_chosen=is_read)
         # What a sample leaves out is there, at least, with all its bytes.
         files = (file for volume in others for file in volume.row_files)

@@ -25,7 +25,7 @@ from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.load.load_settings import LoadSettings, Progress
 from transforms.warehouse.load.table_load import PartSink
-from transforms.warehouse.load.volume_storage import store_file, store_history, store_state
+from transforms.warehouse.load.volume_storage import store_file, store_volume
 from transforms.warehouse.load.volumes import loaded_segment, write_history, write_state
 from transforms.warehouse.log.addition import Addition
 from transforms.warehouse.log.snapshot import Snapshot
@@ -199,23 +199,18 @@ class Loader:
                 memory_limit=backing.rendering_limit,
             )
             segments = [loaded_segment(segment, receipts) for segment in group]
-            return receipts, store_history(backing, run, _origin(newest), segments, receipts)
+            return receipts, store_volume(backing, run, _origin(newest), segments, receipts)
 
     def _build_state(self, newest: Catalog, segment: PreparedSegment) -> Volume | None:
         prepared = prepare_state(segment, segment.zip_path.parent / "state")
         if not prepared.tables:
             return None
-        unfinished = self._scratch / "state.duckdb"
-        unfinished.unlink(missing_ok=True)
         backing = self._backing
-        receipts, index = write_state(
-            unfinished,
-            _origin(newest),
-            prepared,
-            self._settings,
-            memory_limit=backing.memory_limit,
-        )
-        return store_state(backing, segment.blocks, unfinished, index, receipts)
+        with scratch_folder(self._scratch) as scratch:
+            limit = backing.memory_limit
+            run, receipts = write_state(scratch, prepared, self._settings, memory_limit=limit)
+            segments = [loaded_segment(prepared, receipts)]
+            return store_volume(backing, run, _origin(newest), segments, receipts)
 
     def _commit(self, addition: Addition, group: Sequence[PreparedSegment]) -> Catalog:
         keys = [segment.file.info.key for segment in group]

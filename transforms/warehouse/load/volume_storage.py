@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from transforms.block_range import BlockRange
@@ -12,13 +12,15 @@ from transforms.stores.store import Store, asked_together, content_sha256, conte
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.local_files import LocalFiles
 from transforms.warehouse.load.volumes import RunFiles
+from transforms.warehouse.manifests.data_files import ALL_TABLES
 from transforms.warehouse.manifests.data_files import FOLDER as DATA
-from transforms.warehouse.manifests.manifest import About, write_manifest
+from transforms.warehouse.manifests.manifest import About, volume_of, write_manifest
 from transforms.warehouse.manifests.manifest_rows import Origin
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
-from transforms.warehouse.manifests.shapes import Volume, shapes_of
+from transforms.warehouse.manifests.shapes import Volume
 
 INDEX = "index"
+STATE = "state"
 _TYPES = {
     ".duckdb": "application/vnd.duckdb",
     ".parquet": "application/vnd.apache.parquet",
@@ -44,54 +46,33 @@ def store_new(
     return file
 
 
-def store_history(
+def store_volume(
     backing: Backing,
     run: RunFiles,
     origin: Origin,
     segments: Sequence[LoadedSegment],
     receipts: Sequence[Receipt],
 ) -> Volume:
-    """Put the files of a run of segments, the manifest last, which is written here; describe it."""
+    """Put the files of a volume, the manifest last, which is written here; describe it."""
     blocks = BlockRange(segments[0].blocks.first, segments[-1].blocks.last)
-    paths = {f"{DATA}/{table}": path for table, path in run.data.items()}
-    stored = _store_together(backing, blocks, {**paths, **_index(run.index)})
-    data = {table: stored[f"{DATA}/{table}"] for table in run.data}
-    index = stored.get(INDEX)
-    with scratch_folder(backing.scratch) as scratch:
-        path = scratch / "manifest.parquet"
-        write_manifest(path, About(origin, data, index, run.times), segments, receipts)
-        manifest = store_new(backing.store, backing.files, "manifests", blocks, path)
-    version = max(segment.name.version for segment in segments)
-    shapes = shapes_of(receipts)
-    return Volume("history", manifest, blocks, version, shapes, data, index, run.times)
+    is_state = ALL_TABLES in run.data
+    folders = {table: STATE if is_state else f"{DATA}/{table}" for table in run.data}
+    paths = {folders[table]: path for table, path in run.data.items()}
+    if run.index:
+        paths[INDEX] = run.index
 
-
-def store_state(
-    backing: Backing,
-    blocks: BlockRange,
-    path: Path,
-    index: Path | None,
-    receipts: Sequence[Receipt],
-) -> Volume:
-    """Put the files of the current state after a segment of `blocks`; describe it."""
-    stored = _store_together(backing, blocks, {"state": path, **_index(index)})
-    return Volume.state(stored["state"], receipts, stored.get(INDEX))
-
-
-def _index(path: Path | None) -> dict[str, Path]:
-    return {INDEX: path} if path else {}
-
-
-def _store_together(
-    backing: Backing, blocks: BlockRange, paths: Mapping[str, Path]
-) -> dict[str, StoredFile]:
-    """Put a file of `blocks` into each of several folders, side by side; see `store_new`."""
-
-    def stored(folder: str) -> StoredFile:
+    def put(folder: str) -> StoredFile:
         return store_new(backing.store, backing.files, folder, blocks, paths[folder])
 
-    files = asked_together(backing.store, stored, paths)
-    return dict(zip(paths, files, strict=True))
+    stored = dict(zip(paths, asked_together(backing.store, put, paths), strict=True))
+    data = {table: stored[folder] for table, folder in folders.items()}
+    about = About(origin, data, stored.get(INDEX), run.times)
+    with scratch_folder(backing.scratch) as scratch:
+        path = scratch / "manifest.parquet"
+        write_manifest(path, about, segments, receipts)
+        folder = STATE if is_state else "manifests"
+        manifest = store_new(backing.store, backing.files, folder, blocks, path)
+    return volume_of(manifest, about, segments, receipts)
 
 
 def store_file(store: Store, key: str, sha256: str, path: Path) -> StoredFile:

@@ -1,8 +1,7 @@
 """Writing the files of consecutive segments: those of their history, and of a current state.
 
 Of history each table becomes a data file. A current state is one DuckDB file with a table per CSV
-table and the schema `strata` (`segments`, `receipts` and `origin`), so that it says by itself what
-it is. What servers look up by key becomes an index file beside either.
+table. What servers look up by key becomes an index file beside either.
 """
 
 from __future__ import annotations
@@ -13,20 +12,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from transforms.duck import Connection, attached, new_database, quote_name, working_connection
+from transforms.duck import Connection, new_database, quote_name, working_connection
 from transforms.duck_errors import ABOUT_DATA, OUT_OF_MEMORY, reason
 from transforms.errors import SegmentError
 from transforms.lookups.index_file import SUFFIX, new_index
 from transforms.lookups.lookup_tables import LookupSource, write_lookups
-from transforms.memory import MEMORY_LIMIT, RENDERING_LIMIT
+from transforms.memory import RENDERING_LIMIT
 from transforms.segments.prepare import PreparedSegment
 from transforms.segments.segment_zip import TableFile
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.files.local_files import LocalFiles
 from transforms.warehouse.load.load_settings import LoadSettings, Progress
 from transforms.warehouse.load.table_load import FileTarget, PartSink, TableLoader, TableTarget
-from transforms.warehouse.manifests.data_files import rows_sql
-from transforms.warehouse.manifests.manifest_rows import Origin, read_times, write_records
+from transforms.warehouse.manifests.data_files import ALL_TABLES, rows_sql, state_sql
+from transforms.warehouse.manifests.manifest_rows import read_times
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.manifests.shapes import Shape, Times, Volume, shapes_of
 
@@ -35,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RunFiles:
-    """The finished files of a run of segments: data files by table, the index file if it has one.
+    """The finished files of a volume: see `Volume.data`, and the index file if it has one.
 
     `times` are the first and the last time of its blocks, in microseconds since 1970, UTC.
     """
@@ -61,11 +60,7 @@ def write_history(
     """
     receipts: list[Receipt] = []
     data: dict[str, Path] = {}
-    size, threads = sum(segment.bytes for segment in segments), settings.threads
-    with (
-        _data_errors(segments),
-        working_connection(scratch, size=size, threads=threads, memory_limit=memory_limit) as con,
-    ):
+    with _loading(scratch, segments, settings, memory_limit) as con:
         for table, files in _tables(segments):
             target = FileTarget(table, scratch / f"{table}.parquet")
             table_sink = sink if table in HISTORY_TABLES else None
@@ -79,7 +74,7 @@ def write_history(
 def finish_run(
     con: Connection, scratch: Path, data: Mapping[str, Path], shapes: Mapping[str, Shape]
 ) -> RunFiles:
-    """Describe the data files of a run of segments, and write their index file."""
+    """Describe the files of a volume, and write its index file."""
     times = None
     if "blocks" in data and "vega_time" in shapes["blocks"].columns:
         blocks = shapes["blocks"].column_list()
@@ -107,62 +102,52 @@ def write_index(con: Connection, scratch: Path, sources: Mapping[str, LookupSour
 
 
 def run_sources(data: Mapping[str, Path], shapes: Mapping[str, Shape]) -> dict[str, LookupSource]:
-    """The tables of a run of segments, as its index file is made of them."""
+    """The tables of a volume, as its index file is made of them."""
     sources = {}
     for table, shape in shapes.items():
         columns = shape.column_list()
-        files = [data[table]] if table in data else []
-        sources[table] = LookupSource(table, columns, rows_sql(table, columns, files, shape.raw))
+        if ALL_TABLES in data:
+            rows = state_sql(table, [data[ALL_TABLES]])
+        else:
+            rows = rows_sql(table, columns, [data[table]] if table in data else [], shape.raw)
+        sources[table] = LookupSource(table, columns, rows)
     return sources
 
 
-def _state_sources(alias: str, shapes: Mapping[str, Shape]) -> dict[str, LookupSource]:
-    """The tables of an attached current state, as its index file is made of them."""
-    return {
-        table: LookupSource(table, shape.column_list(), f"{alias}.main.{quote_name(table)}")
-        for table, shape in shapes.items()
-    }
-
-
-@contextmanager
-def volume_sources(
-    con: Connection, files: LocalFiles, volume: Volume
-) -> Iterator[dict[str, LookupSource]]:
+def volume_sources(files: LocalFiles, volume: Volume) -> dict[str, LookupSource]:
     """The tables of a volume, whose files are held, as its index file is made of them."""
-    if volume.kind == "history":
-        data = {table: files.path(file) for table, file in volume.data.items()}
-        yield run_sources(data, volume.shapes)
-        return
-    with attached(con, files.path(volume.file), "state", "(read_only)") as alias:
-        yield _state_sources(alias, volume.shapes)
+    data = {table: files.path(file) for table, file in volume.data.items()}
+    return run_sources(data, volume.shapes)
 
 
 def write_state(
-    path: Path,
-    origin: Origin,
-    segment: PreparedSegment,
-    settings: LoadSettings,
-    *,
-    memory_limit: str = MEMORY_LIMIT,
-) -> tuple[list[Receipt], Path | None]:
-    """Write the current state after a segment to a new DuckDB file, proven, and its index file.
+    scratch: Path, segment: PreparedSegment, settings: LoadSettings, *, memory_limit: str
+) -> tuple[RunFiles, list[Receipt]]:
+    """Write the current state after a segment as new files below `scratch`, proven.
 
-    Returns the receipts, and where the index file lies, if it has one.
-    Raises `SegmentError`; the unfinished file is then garbage. Temporary files lie beside `path`.
+    Raises `SegmentError`.
     """
     receipts: list[Receipt] = []
-    scratch, size, threads = path.parent, segment.bytes, settings.threads
+    path = scratch / "state.duckdb"
+    with _loading(scratch, [segment], settings, memory_limit) as con:
+        with new_database(con, path, "state", segment.bytes):
+            for table, files in _tables([segment]):
+                target = TableTarget(f"state.main.{quote_name(table)}")
+                receipts += TableLoader(con, target, scratch, None, table).load(files)
+        return finish_run(con, scratch, {ALL_TABLES: path}, shapes_of(receipts)), receipts
+
+
+@contextmanager
+def _loading(
+    scratch: Path, segments: Sequence[PreparedSegment], settings: LoadSettings, memory_limit: str
+) -> Iterator[Connection]:
+    """Open a DuckDB to load segments, whose data are named where they are at fault."""
+    size, threads = sum(segment.bytes for segment in segments), settings.threads
     with (
-        _data_errors([segment]),
+        _data_errors(segments),
         working_connection(scratch, size=size, threads=threads, memory_limit=memory_limit) as con,
-        new_database(con, path, "state", size),
     ):
-        for table, files in _tables([segment]):
-            target = TableTarget(f"state.main.{quote_name(table)}")
-            receipts += TableLoader(con, target, scratch, None, table).load(files)
-        write_records(con, "state", origin, [loaded_segment(segment, receipts)], receipts)
-        index = write_index(con, scratch, _state_sources("state", shapes_of(receipts)))
-    return receipts, index
+        yield con
 
 
 def _tables(segments: Sequence[PreparedSegment]) -> Iterator[tuple[str, list[TableFile]]]:

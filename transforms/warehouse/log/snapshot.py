@@ -81,7 +81,7 @@ class Snapshot:
         return [volume.index for volume in self.volumes if volume.index]
 
     def manifests(self) -> list[StoredFile]:
-        """The manifests of its volumes of history."""
+        """The manifests of history."""
         return [volume.file for volume in self.volumes if volume.kind == "history"]
 
     def files(self) -> list[StoredFile]:

@@ -1,5 +1,7 @@
 """Data files: the rows of a table over a run of segments as Parquet, in the order of the CSVs.
 
+A current state is one DuckDB file with all its tables instead.
+
 Columns are those of `transforms.tables.file_columns`. What other code reads of a file looks like
 the CSV's own columns with DuckDB's types, then `_segment`, `_row` and `_raw`.
 """
@@ -20,6 +22,9 @@ from transforms.tables.registry import Column
 
 FOLDER = "data"
 
+ALL_TABLES = "*"
+"""What the file of a current state is listed by, in the place of a table's name."""
+
 # Version 2 as DuckDB writes it packs integers in runs of 256, in which Rust's Parquet library, and
 # so Daft, delta-rs and DataFusion, cannot skip rows (apache/arrow-rs, issue 11018).
 # Higher levels of zstd take longer, and what they save of such columns is within a hundredth.
@@ -30,7 +35,9 @@ _VECTOR_ROWS, _MOST_ROWS = 2048, 122_880
 
 
 def data_key(table: str, blocks: BlockRange, sha256: str) -> str:
-    """Where a data file lies in a warehouse."""
+    """Where a data file, or the file of a state, lies in a warehouse."""
+    if table == ALL_TABLES:
+        return f"state/{blocks.key}.{sha256}.duckdb"
     return f"{FOLDER}/{table}/{blocks.key}.{sha256}.parquet"
 
 
@@ -75,6 +82,16 @@ def rows_sql(
     values = [(_value(table, column, raw), column.name) for column in columns]
     own = [(name, name) for name in OWN_TYPES]
     return f"(select {select_list([*values, *own])} from {source})"  # noqa: S608 - quoted
+
+
+def state_sql(table: str, files: Sequence[Path] | str) -> str:
+    """SQL for the rows of a table in files of current state; see `rows_sql` for `files`."""
+    listed = files if isinstance(files, str) else quote_files(files)
+    # Views that have the name of a table lie in other schemas.
+    return (
+        f"read_duckdb({listed}, hive_partitioning = false, schema_name = 'main', "
+        f"table_name = {quote_text(table)})"
+    )
 
 
 def empty_sql(table: str, columns: Iterable[Column]) -> str:

@@ -1,7 +1,8 @@
-"""The manifest of a run of segments: a small Parquet file that says what was loaded.
+"""The manifest of a volume: a small Parquet file that says what was loaded.
 
-A row per segment, with the receipts of its tables as a list, and which data files have the rows. It
-is written once; with the data files it is all that is needed to make a lost log again.
+A row per segment, with the receipts of its tables as a list, and which files have the rows. It is
+written once; with these files it is all that is needed to make a lost log again. Those of runs of
+segments lie in `manifests/`, those of current states beside their files.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from transforms.duck import file_connection, quote_files
 from transforms.errors import IntegrityError
 from transforms.objects import StoredFile
 from transforms.segments.id_chain import IdRun, other_id
+from transforms.warehouse.manifests.data_files import ALL_TABLES
 from transforms.warehouse.manifests.manifest_rows import (
     RECEIPTS,
     SEGMENTS,
@@ -31,7 +33,7 @@ from transforms.warehouse.manifests.manifest_rows import (
     segment_rows,
 )
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
-from transforms.warehouse.manifests.shapes import Times
+from transforms.warehouse.manifests.shapes import Times, Volume, shapes_of
 
 _KEY = ("chain_id", "schema_version", "first_block", "last_block")
 RECEIPT_FIELDS = [field for field in RECEIPTS if field.name not in _KEY]
@@ -46,9 +48,9 @@ _DAMAGED = "is damaged: run strata repair and load its segments again"
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a manifest says of its run as a whole: where it comes from, and its files.
+    """What a manifest says of its volume as a whole: where it comes from, and its files.
 
-    `data` are the data files by table, `times` the first and last time of its blocks.
+    `data` and `times` are those of a `Volume`.
     """
 
     origin: Origin
@@ -57,10 +59,29 @@ class About:
     times: Times | None = None
 
 
+def volume_of(
+    manifest: StoredFile,
+    about: About,
+    segments: Sequence[LoadedSegment],
+    receipts: Sequence[Receipt],
+) -> Volume:
+    """Describe a volume by what its manifest says."""
+    return Volume(
+        "state" if ALL_TABLES in about.data else "history",
+        manifest,
+        BlockRange(segments[0].blocks.first, segments[-1].blocks.last),
+        max(segment.name.version for segment in segments),
+        shapes_of(receipts),
+        about.data,
+        about.index,
+        about.times,
+    )
+
+
 def write_manifest(
     path: Path, about: About, segments: Sequence[LoadedSegment], receipts: Iterable[Receipt]
 ) -> None:
-    """Write the manifest of a run with these segments (ascending) and their receipts."""
+    """Write the manifest of a volume of these segments (ascending) with their receipts."""
     ordered = sorted(receipts, key=lambda receipt: (receipt.blocks, receipt.table))
     lists = {
         blocks: [{f.name: row[f.name] for f in RECEIPT_FIELDS} for row in receipt_rows(same)]
@@ -82,7 +103,7 @@ def write_manifest(
 
 
 def read_about(path: Path) -> About:
-    """What a manifest says of its run; its rows are not read. Raises `IntegrityError`."""
+    """What a manifest says of its volume; its rows are not read. Raises `IntegrityError`."""
     try:
         facts = json.loads(pq.read_schema(path).metadata[_ABOUT])
         return About(

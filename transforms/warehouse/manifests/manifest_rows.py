@@ -1,4 +1,4 @@
-"""The rows of segments and receipts, as manifests and files of current state have them."""
+"""The rows of segments and receipts, as manifests have them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from transforms.block_range import BlockRange
-from transforms.duck import Connection, quote_name, quote_text
+from transforms.duck import Connection
 from transforms.objects import ObjectInfo
 from transforms.segments.segment_name import SegmentName
 from transforms.warehouse.manifests.receipts import (
@@ -63,37 +63,6 @@ class Origin:
     snapshot: int
 
 
-def write_records(
-    con: Connection,
-    volume: str,
-    origin: Origin,
-    segments: Sequence[LoadedSegment],
-    receipts: Sequence[Receipt],
-) -> None:
-    """Create the tables in the schema `strata` of an attached file."""
-    schema = f"{quote_name(volume)}.strata"
-    con.execute(f"create schema {schema}")
-    for name, rows in (
-        ("segments", pa.Table.from_pylist(segment_rows(segments), schema=SEGMENTS)),
-        ("receipts", pa.Table.from_pylist(receipt_rows(receipts), schema=RECEIPTS)),
-    ):
-        con.register("records", rows)
-        con.execute(f"create table {schema}.{name} as from records")
-        con.unregister("records")
-    con.execute(
-        f"create table {schema}.origin as select {quote_text(origin.warehouse)} as warehouse, "
-        f"{origin.snapshot}::bigint as snapshot"
-    )
-
-
-def read_origin(con: Connection) -> Origin:
-    """Where a file in use comes from."""
-    ((warehouse, snapshot),) = con.execute(
-        "select warehouse, snapshot from strata.origin"
-    ).fetchall()
-    return Origin(warehouse, snapshot)
-
-
 def read_times(con: Connection, blocks: str) -> Times | None:
     """The first and last time of blocks; `blocks` is SQL for their rows."""
     ((first, last),) = con.execute(
@@ -101,11 +70,6 @@ def read_times(con: Connection, blocks: str) -> Times | None:
         f"from {blocks} where isfinite(vega_time)"
     ).fetchall()
     return None if first is None else (first, last)
-
-
-def read_segments(con: Connection, source: str) -> list[LoadedSegment]:
-    """Read a `strata.segments` table, ascending by block."""
-    return parse_segments(con.sql(f"from {source} order by first_block").to_arrow_table())
 
 
 def parse_segments(table: pa.Table) -> list[LoadedSegment]:

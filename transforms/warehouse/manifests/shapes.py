@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from transforms.block_range import BlockRange
 from transforms.objects import StoredFile
 from transforms.tables.registry import Column, fold_case
+from transforms.warehouse.manifests.data_files import ALL_TABLES
 from transforms.warehouse.manifests.receipts import Receipt
 
 
@@ -83,10 +84,9 @@ class Volume:
     """One volume as a snapshot lists it: a run of segments, or the current state after one.
 
     `kind` is `history` or `state`; `blocks` are those of its segments; `version` is the newest
-    schema version inside. `file` is the manifest of history, and the DuckDB file of a state.
-    `data` are the data files of history, by table: a table without rows has none. `index` is what
-    servers look rows up in, which can be made again. `times` are those of its blocks, where that is
-    known.
+    schema version inside. `file` is the manifest. `data` are the data files of history, by table (a
+    table without rows has none), or the DuckDB file of a state. `index` is what servers look rows
+    up in, which can be made again. `times` are those of its blocks, where that is known.
     """
 
     kind: str
@@ -102,31 +102,23 @@ class Volume:
         """The volume as if it had these tables alone."""
         names = tables.names
         shapes = {name: shape for name, shape in self.shapes.items() if fold_case(name) in names}
-        data = {name: file for name, file in self.data.items() if name in shapes}
+        data = {name: file for name, file in self.data.items() if name in {*shapes, ALL_TABLES}}
         return replace(self, shapes=shapes, data=data)
-
-    @classmethod
-    def state(
-        cls, file: StoredFile, receipts: Sequence[Receipt], index: StoredFile | None = None
-    ) -> Volume:
-        """Describe a current state by its receipts, which are of one segment."""
-        segment, shapes = receipts[0].segment, shapes_of(receipts)
-        return cls("state", file, segment.blocks, segment.version, shapes, index=index)
 
     @property
     def key(self) -> str:
-        """Where its manifest, or the file of a state, lies in the warehouse."""
+        """Where its manifest lies in the warehouse."""
         return self.file.key
+
+    @property
+    def database(self) -> StoredFile:
+        """The DuckDB file of a state."""
+        return self.data[ALL_TABLES]
 
     @property
     def size(self) -> int:
         """The bytes of its rows."""
-        return sum(file.size for file in self.table_files)
-
-    @property
-    def table_files(self) -> list[StoredFile]:
-        """The files of its tables."""
-        return [self.file] if self.kind == "state" else [*self.data.values()]
+        return sum(file.size for file in self.data.values())
 
     @property
     def row_files(self) -> list[StoredFile]:

@@ -20,7 +20,7 @@ from transforms.tables.registry import TableSchema
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.load_settings import LoadSettings
 from transforms.warehouse.load.rendering import rendering_problem, table_digests
-from transforms.warehouse.load.volume_storage import store_history
+from transforms.warehouse.load.volume_storage import store_volume
 from transforms.warehouse.load.volumes import finish_run
 from transforms.warehouse.log.log import Log
 from transforms.warehouse.log.snapshot import Snapshot
@@ -97,7 +97,7 @@ def _merge(
                 _merge_table(con, data[table], paths, shapes[table], mine)
         run = finish_run(con, scratch, data, shapes)
     origin = Origin(snapshot.warehouse, snapshot.number)
-    return store_history(backing, run, origin, segments, receipts)
+    return store_volume(backing, run, origin, segments, receipts)
 
 
 def _merge_table(

@@ -16,7 +16,7 @@ from transforms.warehouse.log.newest_snapshot import CHOICE, LogEnd
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.manifest import read_about
 
-_NAME = re.compile(r"(manifests|state)/(\d+)-(\d+)\.[0-9a-f]{64}\.(?:parquet|duckdb)")
+_NAME = re.compile(r"(?:manifests|state)/(\d+)-(\d+)\.[0-9a-f]{64}\.parquet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +104,13 @@ def _older_log(backing: Backing, top: int, later: Mapping[str, int]) -> str:
 
 
 def volume_blocks(key: str) -> BlockRange | None:
-    """The blocks that a volume's name says; None for another file."""
+    """The blocks that a manifest's name says; None for another file."""
     match = _NAME.fullmatch(key)
-    return BlockRange(int(match[2]), int(match[3])) if match else None
+    return BlockRange(int(match[1]), int(match[2])) if match else None
 
 
 def listed_volumes(store: Store) -> list[ObjectInfo]:
-    """The manifests and the states that lie in a warehouse, named or not."""
+    """The manifests that lie in a warehouse, named or not, those of states included."""
     infos = (info for folder in ("manifests", "state") for info in listed(store, folder))
     return [info for info in infos if volume_blocks(info.key)]
 

@@ -1,7 +1,4 @@
-"""Volumes as they describe themselves, and which of them are the warehouse where the log is lost.
-
-A run of segments is described by its manifest, a current state by its own tables.
-"""
+"""Volumes as their manifests have them, and which of them are the warehouse without a log."""
 
 from __future__ import annotations
 
@@ -9,8 +6,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-import duckdb
 
 from transforms.block_range import BlockRange
 from transforms.duck import read_only_connection, working_connection
@@ -24,19 +19,14 @@ from transforms.warehouse.load.volumes import volume_sources, write_index
 from transforms.warehouse.log.addition import newest_states
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.manifest import (
-    About,
     manifest_receipts,
     read_about,
     read_manifest,
+    volume_of,
 )
-from transforms.warehouse.manifests.manifest_rows import (
-    Origin,
-    read_origin,
-    read_receipts,
-    read_segments,
-)
-from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
-from transforms.warehouse.manifests.shapes import Volume, shapes_of
+from transforms.warehouse.manifests.manifest_rows import Origin
+from transforms.warehouse.manifests.receipts import LoadedSegment
+from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.repair.older_log import listed, volume_blocks
 
 Advance = Callable[[int], None]
@@ -45,7 +35,7 @@ Advance = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class VolumeDescription:
-    """A volume that describes itself, and its segments with the SHA-256 of their ZIPs."""
+    """A volume as its manifest has it, and its segments with the SHA-256 of their ZIPs."""
 
     volume: Volume
     origin: Origin
@@ -56,33 +46,27 @@ class VolumeDescription:
 def describe_volume(
     backing: Backing, info: ObjectInfo, advance: Advance = lambda _: None
 ) -> VolumeDescription:
-    """Hash a manifest with its data files, or a state, and read what it says of itself.
+    """Hash a manifest with its data files, and read what it says.
 
     Raises `IntegrityError` where it is damaged or not what its name says, `FileNotFoundError` where
     it is gone by now.
     """
     file = StoredFile(info.key, info.size, info.key.split(".")[-2])
-    place, is_state = backing.store.describe(file.key), info.key.startswith("state/")
+    place = backing.store.describe(file.key)
     _prove(backing, file, advance)
     backing.files.bring([file])
     path = backing.files.path(file)
-    if is_state:
-        segments, receipts, about = _state(backing, file)
-    else:
-        segments, about = read_manifest(path), read_about(path)
-        receipts = [*manifest_receipts([path])]
+    segments, about = read_manifest(path), read_about(path)
+    receipts = [*manifest_receipts([path])]
     if not segments or not receipts:
         raise IntegrityError(f"{place} says that it holds no segments")
-    blocks = BlockRange(segments[0].blocks.first, segments[-1].blocks.last)
-    if blocks != volume_blocks(info.key):
-        raise IntegrityError(f"{place} holds the blocks {blocks}: it was renamed")
+    volume = volume_of(file, about, segments, receipts)
+    if volume.blocks != volume_blocks(info.key):
+        raise IntegrityError(f"{place} holds the blocks {volume.blocks}: it was renamed")
     for data in about.data.values():
         _prove(backing, data, advance)
-    kind = "state" if is_state else "history"
-    version = max(segment.name.version for segment in segments)
-    index = about.index if about.index and backing.store.head(about.index.key) else None
-    shapes = shapes_of(receipts)
-    volume = Volume(kind, file, blocks, version, shapes, about.data, index, about.times)
+    if volume.index and not backing.store.head(volume.index.key):
+        volume = replace(volume, index=None)
     hashes = {segment.blocks: segment.sha256 for segment in segments}
     return VolumeDescription(volume, about.origin, segments[0].name.chain_id, hashes)
 
@@ -97,32 +81,14 @@ def _prove(backing: Backing, file: StoredFile, advance: Advance) -> None:
         )
 
 
-def _state(
-    backing: Backing, file: StoredFile
-) -> tuple[Sequence[LoadedSegment], Sequence[Receipt], About]:
-    """What a file of current state says; that it cannot be read is an `IntegrityError`."""
-    try:
-        with (
-            backing.files.hold([file]),
-            read_only_connection(backing.files.path(file), threads=1) as con,
-        ):
-            receipts = read_receipts(con, "from strata.receipts", {})
-            return read_segments(con, "strata.segments"), receipts, About(read_origin(con))
-    except duckdb.Error as error:
-        reason = str(error).splitlines()[0]
-        place = backing.store.describe(file.key)
-        raise IntegrityError(f"{place} cannot be read ({reason})") from error
-
-
 def with_index(backing: Backing, volume: Volume) -> Volume:
     """A volume with its index file, which is made from its tables."""
     with (
-        backing.files.hold(volume.table_files),
+        backing.files.hold(volume.data.values()),
         scratch_folder(backing.scratch) as scratch,
         working_connection(scratch, memory_limit=backing.rendering_limit) as con,
-        volume_sources(con, backing.files, volume) as sources,
     ):
-        path = write_index(con, scratch, sources)
+        path = write_index(con, scratch, volume_sources(backing.files, volume))
         if path is None:
             return replace(volume, index=None)
         index = store_new(backing.store, backing.files, INDEX, volume.blocks, path)

@@ -17,7 +17,7 @@ from transforms.tables.file_columns import COLUMN_NAME
 from transforms.tables.meanings import table_meaning
 from transforms.tables.registry import fold_case
 from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.manifests.data_files import empty_sql, rows_sql
+from transforms.warehouse.manifests.data_files import empty_sql, rows_sql, state_sql
 from transforms.warehouse.manifests.manifest import receipts_source, segments_source
 from transforms.warehouse.manifests.shapes import Shape, Volume
 from transforms.warehouse.views.catalog_columns import (
@@ -86,11 +86,7 @@ class _Table:
         for volume in self.volumes:
             shape = volume.shapes[self.name]
             if volume.kind == "state":
-                # Its own tables in `strata` may be named alike.
-                readers.append(
-                    f"read_duckdb({list_of([path(volume.file)])}, hive_partitioning = false, "
-                    f"schema_name = 'main', table_name = {quote_text(self.name)})"
-                )
+                readers.append(state_sql(self.name, list_of([path(volume.database)])))
             elif file := volume.data.get(self.name):
                 key = (frozenset(shape.columns), frozenset(shape.raw))
                 group = groups.setdefault(key, (shape, []))
@@ -237,7 +233,7 @@ def unfit_cells(
 
 
 def _unfit_view(tables: Sequence[_Table], path: PathOf, lists: _Lists) -> Iterator[str]:
-    """What makes `strata.unfit`: of history the receipts say it, of the current state its files."""
+    """What makes `strata.unfit`: of each table the receipts of the volumes that it is over."""
     receipts = []
     if any(table.volumes[-1].kind == "history" for table in tables):
         receipts.append("select table_name, raw_cells from strata.receipts")
@@ -247,8 +243,7 @@ def _unfit_view(tables: Sequence[_Table], path: PathOf, lists: _Lists) -> Iterat
             copies.setdefault(path(table.volumes[0].file), []).append(quote_text(table.name))
     for file, names in copies.items():
         receipts.append(
-            f"select table_name, raw_cells from read_duckdb({lists.name([file])}, "  # noqa: S608
-            "hive_partitioning = false, schema_name = 'strata', table_name = 'receipts') "
+            f"select table_name, raw_cells from {receipts_source(lists.name([file]))} "  # noqa: S608
             f"where table_name in ({', '.join(names)})"
         )
     if receipts:
