@@ -1,6 +1,7 @@
 """The operations of the read API: what each is called, what it takes, who answers it, with what.
 
-Routes, what is read from a request, `/openapi.json` and the methods of gRPC follow from this table.
+Routes, what is read from a request, `/openapi.json` and the methods of gRPC follow from this table
+and from the fields of the requests in it (`api.queries.parameters`).
 The method of an operation says in `protos.binpb` which message it answers with, over HTTP as JSON.
 """
 
@@ -21,12 +22,11 @@ from api.queries.network import (
     segments_page,
     vega_time,
 )
-from api.queries.operation import Group, Kind, Operation, Parameter
+from api.queries.operation import Operation
 from api.queries.oracle import list_oracle_data
 from api.queries.orders import list_order_versions
-from api.queries.pagination import Pagination, Record
+from api.queries.pagination import Record
 from api.queries.requests import (
-    DateRange,
     ExportNetworkHistory,
     GetSpamStatistics,
     GetWithdrawal,
@@ -42,31 +42,6 @@ from api.queries.requests import (
 from api.queries.signatures import list_node_signatures
 from api.queries.spam import get_spam_statistics
 from api.queries.withdrawals import get_withdrawal, list_withdrawals
-
-PAGINATION = Group(
-    "pagination",
-    "datanode.api.v2.Pagination",
-    Pagination,
-    (
-        Parameter("first", Kind.COUNT, "Records after the cursor, or from the start."),
-        Parameter("after", Kind.TEXT, "Cursor of the last record of the page before."),
-        Parameter("last", Kind.COUNT, "Records before the cursor, or from the end."),
-        Parameter("before", Kind.TEXT, "Cursor of the first record of the page after."),
-        Parameter("newest_first", Kind.TRUTH, "Newest first.", default=True),
-    ),
-)
-DATE_RANGE = Group(
-    "date_range",
-    "datanode.api.v2.DateRange",
-    DateRange,
-    (
-        Parameter("start_timestamp", Kind.INT64, "Updated at or after, Unix nanoseconds."),
-        Parameter("end_timestamp", Kind.INT64, "Updated before, Unix nanoseconds."),
-    ),
-)
-_MARKET = Parameter("market_id", Kind.HEX, "Only provisions for this market.")
-_PARTY = Parameter("party_id", Kind.HEX, "Only provisions of this party.")
-
 
 _SMALL_PAGE = 100
 
@@ -85,7 +60,6 @@ def _spam(path: str, operation_id: str = "") -> Operation[GetSpamStatistics]:
         "Get the spam statistics of a party",
         GetSpamStatistics,
         get_spam_statistics,
-        (Parameter("party_id", Kind.HEX, "The party.", in_path=True),),
         id=operation_id,
     )
 
@@ -102,23 +76,6 @@ EXPORT: Operation[ExportNetworkHistory] = Operation(
     "Download one table over a range of blocks",
     ExportNetworkHistory,
     None,  # see `api.http.downloads` and `api.rpc.calls`
-    (
-        Parameter("from_block", Kind.INT64, "First block of a segment.", field="first"),
-        Parameter("to_block", Kind.INT64, "Last block of a segment, inclusive.", field="last"),
-        Parameter(
-            "from",
-            Kind.TEXT,
-            "Instead of fromBlock: a date, a time or a block in a segment.",
-            field="start",
-        ),
-        Parameter(
-            "to",
-            Kind.TEXT,
-            "Instead of toBlock, inclusive: the range snaps to whole segments.",
-            field="end",
-        ),
-        Parameter("table", Kind.TABLE, "What to export.", required=True),
-    ),
 )
 STREAM: Operation[ObserveLiquidityProvisions] = Operation(
     "liquidity_provision_stream",
@@ -128,13 +85,6 @@ STREAM: Operation[ObserveLiquidityProvisions] = Operation(
     "line; a WebSocket on the same path gets a message for each",
     ObserveLiquidityProvisions,
     None,  # see `api.http.streams` and `api.rpc.calls`
-    (
-        _MARKET,
-        _PARTY,
-        Parameter(
-            "snapshot", Kind.TRUTH, "Present ones first.", default=True, metadata="x-snapshot"
-        ),
-    ),
 )
 CALLS: Sequence[Operation[Any]] = (
     Operation(
@@ -144,7 +94,6 @@ CALLS: Sequence[Operation[Any]] = (
         "List the versions of an order",
         ListOrderVersions,
         list_order_versions,
-        (Parameter("order_id", Kind.HEX64, "The order.", in_path=True), PAGINATION),
         is_short=lambda _: True,
     ),
     Operation(
@@ -154,7 +103,6 @@ CALLS: Sequence[Operation[Any]] = (
         "List withdrawals",
         ListWithdrawals,
         list_withdrawals,
-        (Parameter("party_id", Kind.PARTY, "Only this party's."), DATE_RANGE, PAGINATION),
         is_short=_is_small,
     ),
     Operation(
@@ -164,7 +112,6 @@ CALLS: Sequence[Operation[Any]] = (
         "Get one withdrawal",
         GetWithdrawal,
         lambda reading, request: (get_withdrawal(reading, request),),
-        (Parameter("id", Kind.HEX64, "The withdrawal.", in_path=True),),
         is_short=lambda _: True,
     ),
     Operation(
@@ -174,13 +121,6 @@ CALLS: Sequence[Operation[Any]] = (
         "List liquidity provisions",
         ListLiquidityProvisions,
         list_liquidity_provisions,
-        (
-            _MARKET,
-            _PARTY,
-            Parameter("reference", Kind.TEXT, "Only provisions with this reference."),
-            Parameter("live", Kind.TRUTH, "Only provisions that are live now."),
-            PAGINATION,
-        ),
         is_short=_is_small,
     ),
     Operation(
@@ -190,10 +130,6 @@ CALLS: Sequence[Operation[Any]] = (
         "List oracle data",
         ListOracleData,
         list_oracle_data,
-        (
-            Parameter("oracle_spec_id", Kind.HEX, "Only data that matched this oracle spec."),
-            PAGINATION,
-        ),
         is_short=_is_small,
     ),
     Operation(
@@ -203,10 +139,6 @@ CALLS: Sequence[Operation[Any]] = (
         "List node signatures of a resource",
         ListNodeSignatures,
         list_node_signatures,
-        (
-            Parameter("id", Kind.HEX, "The resource that was signed.", required=True),
-            PAGINATION,
-        ),
         is_short=lambda _: True,
     ),
     # Where the specification's prefix puts it, and where the network's nodes have it.
@@ -220,14 +152,6 @@ CALLS: Sequence[Operation[Any]] = (
         "where older ones follow, the header x-next-to-block says with which toBlock",
         ListSegments,
         lambda reading, request: (segments_page(reading.snapshot, request),),
-        (
-            Parameter(
-                "to_block",
-                Kind.INT64,
-                "Only segments that end at this block or before.",
-                metadata="x-to-block",
-            ),
-        ),
         headers=lambda reading, request: next_headers(older_segments(reading.snapshot, request)),
         is_kept=True,
         id="listNetworkHistorySegments",

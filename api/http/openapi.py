@@ -10,11 +10,14 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from typing import Any
 
-from api.core.descriptors import Field, Message, ScalarType
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
 from api.http.parameters import camel
 from api.operations import CALLS, EXPORT, STREAM
-from api.queries.operation import Group, Kind, Operation, Parameter
+from api.queries.messages import is_optional, json_name
+from api.queries.operation import Operation
 from api.queries.pagination import MAX_LIMIT
+from api.queries.parameters import Group, Kind, Parameter
 from transforms.tables.column_facts import HEX_OF
 from transforms.tables.registry import HISTORY_TABLES
 
@@ -36,17 +39,21 @@ _PARAMETERS: Mapping[Kind, Schema] = {
         "enum": ["TABLE_" + table.upper() for table in HISTORY_TABLES],
     },
 }
-_VALUES: Mapping[ScalarType, Schema] = {
-    ScalarType.TEXT: _TEXT,
-    ScalarType.WHOLE64: {"type": "string", "pattern": "^-?[0-9]+$"},
-    ScalarType.WHOLE32: _WHOLE,
-    ScalarType.TRUTH: _TRUTH,
-    ScalarType.ENUM: {
+_WHOLE64: Schema = {"type": "string", "pattern": "^-?[0-9]+$"}
+_VALUES: Mapping[int, Schema] = {
+    FieldDescriptor.TYPE_STRING: _TEXT,
+    FieldDescriptor.TYPE_INT64: _WHOLE64,
+    FieldDescriptor.TYPE_UINT64: _WHOLE64,
+    FieldDescriptor.TYPE_UINT32: _WHOLE,
+    FieldDescriptor.TYPE_BOOL: _TRUTH,
+    FieldDescriptor.TYPE_ENUM: {
         "type": ["string", "integer"],
         "description": "The value's name; its number where the network has not named it.",
     },
-    ScalarType.BYTES: {"type": "string", "contentEncoding": "base64"},
+    FieldDescriptor.TYPE_BYTES: {"type": "string", "contentEncoding": "base64"},
 }
+# Its messages are answers and pages, all of whose parts are there.
+_ANSWERS = "datanode.api.v2."
 _ERRORS = {
     "400": "The request cannot be right; `details` says why.",
     "401": "A bearer token is needed.",
@@ -128,7 +135,7 @@ def _parameters(operation: Operation[Any]) -> Iterator[Schema]:
 
 
 def _parameter(parameter: Parameter, name: str) -> Schema:
-    default = {} if parameter.default is None else {"default": parameter.default}
+    default = {"default": parameter.default} if parameter.kind is Kind.TRUTH else {}
     return {
         "name": name,
         "in": "path" if parameter.in_path else "query",
@@ -156,7 +163,7 @@ def _export_answers() -> Schema:
 
 
 def _stream_answers() -> Schema:
-    line = _object({"result": _answer_schema(STREAM.answered)})
+    line = _object({"result": _reference(STREAM.answered.name)})
     return {"200": _json_answer("A line", line)}
 
 
@@ -167,7 +174,8 @@ def _enveloped() -> Schema:
 
 
 def _success(call: Operation[Any]) -> Schema:
-    return {"200": {**_json_answer("OK", _answer_schema(call.answered)), "headers": _BLOCK_HEADERS}}
+    answer = _json_answer("OK", _reference(call.answered.name))
+    return {"200": {**answer, "headers": _BLOCK_HEADERS}}
 
 
 def _service_paths() -> Schema:
@@ -208,78 +216,43 @@ def _json_answer(meaning: str, schema: Schema) -> Schema:
 # The messages
 
 
-def _answer_schema(message: Message) -> Schema:
-    """What is answered: a message, or what it has under its one name, a page for instance."""
-    if not _is_wrapper(message):
-        return _reference(_name(message))
-    (field,) = message.fields
-    assert isinstance(field.type, Message)
-    node = _node(field.type)
-    if node is None:
-        schema = _reference(_name(field.type))
-        return _object({field.json_name: _list(schema) if field.repeated else schema})
-    edge = _object({"node": _reference(_name(node)), "cursor": _TEXT})
-    page = _object({"edges": _list(edge), "pageInfo": _reference("PageInfo")})
-    return _object({field.json_name: page})
-
-
-def _is_wrapper(message: Message) -> bool:
-    return len(message.fields) == 1 and isinstance(message.fields[0].type, Message)
-
-
-def _node(message: Message) -> Message | None:
-    """What the edges of a page are about; None for a message that is no page."""
-    fields = {field.name: field.type for field in message.fields}
-    edge = fields.get("edges")
-    node = edge.fields[0].type if isinstance(edge, Message) else None
-    return node if isinstance(node, Message) else None
-
-
 def _components() -> dict[str, Schema]:
     """The schema of every message that is answered, by name, and those that all answers share."""
-    operations = [STREAM, *(call for call in CALLS if call.path)]
-    messages = {m.name: m for operation in operations for m in _described(operation.answered)}
+    messages: dict[str, Descriptor] = {}
+    for operation in (STREAM, *(call for call in CALLS if call.path)):
+        _collect(operation.answered, messages)
     text, whole = _TEXT, _WHOLE
-    page_info = {"hasNextPage": _TRUTH, "hasPreviousPage": _TRUTH}
     detail = {"@type": text, "code": whole, "message": text, "inner": text}
     error = {"code": whole, "message": text, "details": _list(_reference("ErrorDetail"))}
     return {
-        **{_name(message): _message_schema(message) for message in messages.values()},
-        "PageInfo": _object({**page_info, "startCursor": text, "endCursor": text}),
+        **{name: _message_schema(message) for name, message in messages.items()},
         "ErrorDetail": _object(detail),
         "Error": _object(error),
     }
 
 
-def _described(answered: Message) -> Iterator[Message]:
-    """The messages of an answer that have a name in the description."""
-    if _is_wrapper(answered):
-        (field,) = answered.fields
-        assert isinstance(field.type, Message)
-        answered = _node(field.type) or field.type
-    yield from _with_nested(answered)
-
-
-def _with_nested(message: Message) -> Iterator[Message]:
-    yield message
+def _collect(message: Descriptor, messages: dict[str, Descriptor]) -> None:
+    """Add a message by its name, and all that it consists of."""
+    messages[message.name] = message
     for field in message.fields:
-        if isinstance(field.type, Message):
-            yield from _with_nested(field.type)
+        if field.message_type:
+            _collect(field.message_type, messages)
 
 
-def _message_schema(message: Message) -> Schema:
-    optional = [field.json_name for field in message.fields if field.optional]
-    return _object({field.json_name: _field_schema(field) for field in message.fields}, *optional)
+def _message_schema(message: Descriptor) -> Schema:
+    optional = map(json_name, filter(is_optional, message.fields))
+    return _object({json_name(field): _field_schema(field) for field in message.fields}, *optional)
 
 
-def _field_schema(field: Field) -> Schema:
-    if isinstance(field.type, ScalarType):
+def _field_schema(field: FieldDescriptor) -> Schema:
+    if not field.message_type:
         schema = _VALUES[field.type]
     else:
-        schema = _reference(_name(field.type))
-        if not field.repeated and not field.optional:
+        schema = _reference(field.message_type.name)
+        is_there = field.is_repeated or field.full_name.startswith(_ANSWERS)
+        if not (is_there or is_optional(field)):
             schema = _nullable(schema)
-    return _list(schema) if field.repeated else schema
+    return _list(schema) if field.is_repeated else schema
 
 
 def _object(properties: Mapping[str, Schema], *optional: str) -> Schema:
@@ -290,10 +263,6 @@ def _object(properties: Mapping[str, Schema], *optional: str) -> Schema:
 
 def _list(schema: Schema) -> Schema:
     return {"type": "array", "items": schema}
-
-
-def _name(message: Message) -> str:
-    return message.name.rpartition(".")[2]
 
 
 def _reference(name: str) -> Schema:

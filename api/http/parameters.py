@@ -17,7 +17,8 @@ from starlette.types import Scope
 
 from api.core.api_errors import MalformedParameterError
 from api.http.answers import given_fields
-from api.queries.operation import Group, Kind, Operation, Parameter, Parameters
+from api.queries.operation import Operation
+from api.queries.parameters import Group, Kind, Parameter, Parameters, request_of
 from api.queries.requests import TABLES
 
 _Request = TypeVar("_Request")
@@ -71,7 +72,7 @@ def read_request(
     for parameter in operation.parameters:
         if isinstance(parameter, Parameter) and parameter.in_path:
             values[parameter.name] = (path or {}).get(camel(parameter.name), "")
-    return operation.request_of(values)
+    return request_of(operation.request, values)
 
 
 def read_parameters(query: QueryPairs, parameters: Parameters) -> dict[str, Any]:

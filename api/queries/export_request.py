@@ -25,9 +25,9 @@ _PROVE_BYTES = 64 * 2**20
 
 def _chosen(reading: Reading, request: ExportNetworkHistory) -> tuple[int, int]:
     """The first and last block that a request means. Raises `InvalidArgumentError`."""
-    if not (request.start or request.end):
-        return request.first, request.last
-    if request.first or request.last:
+    if not (request.from_ or request.to):
+        return request.from_block, request.to_block
+    if request.from_block or request.to_block:
         what = "give fromBlock and toBlock, or from and to, and not both"
         raise InvalidArgumentError(Reason.NO_SEGMENTS, what)
 
@@ -40,7 +40,7 @@ def _chosen(reading: Reading, request: ExportNetworkHistory) -> tuple[int, int]:
 
     try:
         segments = TimedSegments(reading.snapshot.catalog, ask)
-        chosen = choose_between(segments, request.start, request.end).blocks
+        chosen = choose_between(segments, request.from_, request.to).blocks
     except RangeError as error:
         raise InvalidArgumentError(Reason.NO_SEGMENTS, str(error)) from error
     return chosen.first, chosen.last

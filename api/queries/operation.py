@@ -1,72 +1,25 @@
-"""What an operation of the read API is: a path, a method of gRPC, parameters, a query, a message.
+"""What an operation of the read API is: a path, a method of gRPC, a request, a query, a message.
 
 `api.operations` has all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum, auto
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from api.core.descriptors import Message, method_messages
+from google.protobuf.descriptor import Descriptor
+
+from api.core.descriptors import method_messages
 from api.core.open_snapshots import Reading
 from api.core.workers import Headers
 from api.queries.pagination import Page, Record
+from api.queries.parameters import Parameters, parameters_of
 
 _Request = TypeVar("_Request")
-Write = Callable[[Message, Record], bytes]
+Write = Callable[[Descriptor, Record], bytes]
 """How one shell writes a message."""
-
-
-class Kind(Enum):
-    """The types of parameters: how a text is read, and what the description says of it."""
-
-    TEXT = auto()
-    HEX = auto()
-    """A text as well: bytes in hex, or the name of an id."""
-    HEX64 = auto()
-    """A text as well: 64 hex digits."""
-    PARTY = auto()
-    """A text as well: 64 hex digits, `network`, or nothing for any."""
-    COUNT = auto()
-    """32 bits: the size of a page."""
-    INT64 = auto()
-    TRUTH = auto()
-    TABLE = auto()
-    """A table's number, or its name after `TABLE_`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """One value, given once at most. Its name has underscores, or is in camelCase over HTTP.
-
-    `metadata` says under which name gRPC takes what its message has no field for; `field` is that
-    of the request, where it has another name.
-    """
-
-    name: str
-    kind: Kind
-    meaning: str
-    required: bool = False
-    in_path: bool = False
-    default: bool | None = None
-    metadata: str = ""
-    field: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Parameters below one name (`pagination.first`); `message` is what the network calls them."""
-
-    name: str
-    message: str
-    make: Callable[..., object]
-    parameters: tuple[Parameter, ...]
-
-
-Parameters = tuple[Parameter | Group, ...]
 
 
 def _never(_request: object) -> bool:
@@ -92,30 +45,22 @@ class Operation(Generic[_Request]):
     path: str
     method: str
     title: str
-    request: Callable[..., _Request]
+    request: type[_Request]
     query: Callable[[Reading, _Request], Page | Record] | Record | None
-    parameters: Parameters = ()
     headers: Callable[[Reading, _Request], Headers] = _no_headers
     is_kept: bool = False
     is_short: Callable[[_Request], bool] = _never
     id: str = ""
 
     @property
-    def answered(self) -> Message:
+    def parameters(self) -> Parameters:
+        """What its request is made of."""
+        return parameters_of(self.request)  # type: ignore[arg-type]
+
+    @property
+    def answered(self) -> Descriptor:
         """The message that it answers with."""
         return method_messages(self.method)[1]
-
-    def request_of(self, values: Mapping[str, Any]) -> _Request:
-        """The request with the values that were given, by name; those of a group are a mapping."""
-        fields = {}
-        for parameter in self.parameters:
-            if parameter.name in values:
-                value = values[parameter.name]
-                if isinstance(parameter, Group):
-                    fields[parameter.name] = parameter.make(**value)
-                else:
-                    fields[parameter.field or parameter.name] = value
-        return self.request(**fields)
 
     def short(self, request: _Request) -> str:
         """The name, where the request is short; see `QueryRunner.run`."""

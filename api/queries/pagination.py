@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from api.core.api_errors import InvalidArgumentError, Reason
 from api.core.open_snapshots import Reading
 from api.queries.cursors import CursorError, CursorFormat, Values
+from api.queries.parameters import Kind, parameter
 from transforms.sessions import Time, Value
 
 Row = tuple[Any, ...]
@@ -29,11 +30,11 @@ MAX_LIMIT = 5000
 class Pagination:
     """The pagination parameters as given; None: not given."""
 
-    first: int | None = None
-    after: str | None = None
-    last: int | None = None
-    before: str | None = None
-    newest_first: bool | None = None
+    first: int | None = parameter(Kind.COUNT, "Records after the cursor, or from the start.")
+    after: str | None = parameter(Kind.TEXT, "Cursor of the last record of the page before.")
+    last: int | None = parameter(Kind.COUNT, "Records before the cursor, or from the end.")
+    before: str | None = parameter(Kind.TEXT, "Cursor of the first record of the page after.")
+    newest_first: bool = parameter(Kind.TRUTH, "Newest first.", default=True)
 
     def window(self, cursors: CursorFormat) -> Window:
         """What they ask for. Raises `InvalidArgumentError` where they contradict each other."""
@@ -64,7 +65,7 @@ class Pagination:
         return Window(
             limit=DEFAULT_LIMIT if size is None else size,
             forward=not backward,
-            newest_first=self.newest_first is not False,
+            newest_first=self.newest_first,
             cursor=() if text is None else cursors.decode(text),
         )
 

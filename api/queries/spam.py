@@ -11,10 +11,13 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from google.protobuf.descriptor import Descriptor
+
 from api.core.api_errors import InvalidArgumentError, Reason
-from api.core.descriptors import Message, message
+from api.core.descriptors import message
 from api.core.open_snapshots import OpenSnapshot, Reading
 from api.queries.cursors import IdError, parse_id
+from api.queries.messages import json_name
 from api.queries.pagination import Record
 from api.queries.requests import GetSpamStatistics
 from transforms.spam.lines import parse_nanos
@@ -174,13 +177,12 @@ def _whole(parameters: Mapping[str, str], key: str) -> int:
         return 0
 
 
-def _record(message: Message, values: Mapping[str, Any]) -> Record:
+def _record(message: Descriptor, values: Mapping[str, Any]) -> Record:
     """The record of a message from values by their names in JSON."""
     record = []
     for field in message.fields:
-        value = values.get(field.json_name)
-        kind = field.type
-        if isinstance(kind, Message) and value is not None:
-            value = [_record(kind, v) for v in value] if field.repeated else _record(kind, value)
+        value, kind = values.get(json_name(field)), field.message_type
+        if kind and value is not None:
+            value = [_record(kind, v) for v in value] if field.is_repeated else _record(kind, value)
         record.append(value)
     return tuple(record)

@@ -12,15 +12,16 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
 
-from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError
 from google.protobuf.message import Message as Wire
 
 from api.core.api_errors import MalformedParameterError
-from api.core.descriptors import Message, ScalarType, message_class, method_messages
+from api.core.descriptors import message_class, method_messages
 from api.queries.messages import Converter, Dictionary, converter
-from api.queries.operation import Group, Kind, Operation, Parameter, Parameters
+from api.queries.operation import Operation
 from api.queries.pagination import Record
+from api.queries.parameters import Group, Kind, Parameter, Parameters, request_of
 from api.queries.requests import TABLES
 
 Arguments = Dictionary
@@ -38,9 +39,9 @@ Metadata = Callable[[str], str]
 _MOST_DIGITS = 18
 
 
-def write_record(message: Message, record: Record) -> bytes:
+def write_record(message: Descriptor, record: Record) -> bytes:
     """A record as a message."""
-    return encoded(message_class(message.name), _converter(message)(record))
+    return encoded(message_class(message.full_name), _converter(message)(record))
 
 
 def encoded(wire: type[Wire], arguments: Arguments) -> bytes:
@@ -52,8 +53,8 @@ def encoded(wire: type[Wire], arguments: Arguments) -> bytes:
 
 
 @cache
-def _converter(message: Message) -> Converter:
-    return converter(message, lambda field: field.name, {ScalarType.BYTES: bytes.fromhex})
+def _converter(message: Descriptor) -> Converter:
+    return converter(message, lambda field: field.name, {FieldDescriptor.TYPE_BYTES: bytes.fromhex})
 
 
 def _fitted(descriptor: Any, arguments: Arguments) -> Arguments:  # noqa: ANN401 - of either implementation
@@ -102,12 +103,12 @@ def parse(wire: type[Wire], data: bytes) -> Any:  # noqa: ANN401 - its fields ar
 
 def read_request(operation: Operation[_Request], data: bytes, metadata: Metadata) -> _Request:
     """The request that a client sent. Raises `MalformedParameterError`."""
-    wire = message_class(method_messages(operation.method)[0].name)
+    wire = message_class(method_messages(operation.method)[0].full_name)
     values = _values(parse(wire, data), operation.parameters)
     for parameter in operation.parameters:
         if isinstance(parameter, Parameter) and (text := metadata(parameter.metadata)):
             values[parameter.name] = _read_metadata(parameter, text)
-    return operation.request_of(values)
+    return request_of(operation.request, values)
 
 
 def _values(message: Wire, parameters: Parameters) -> dict[str, Any]:

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from google.protobuf.descriptor import Descriptor
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from api.core.descriptors import Message, message_class
+from api.core.descriptors import message_class
 from api.queries.cursors import BYTES, ID, NUMBER, TIME, CursorFormat
 from api.queries.messages import record_json
 from api.queries.pagination import Cut, Record, Row
@@ -74,7 +75,7 @@ _ARRAY = st.text(max_size=20) | st.lists(_ID, max_size=3).map(
 )
 _FLAG = st.none() | st.booleans()
 
-_ROWS: dict[str, tuple[Message, Callable[[Row], Record], st.SearchStrategy[Row]]] = {
+_ROWS: dict[str, tuple[Descriptor, Callable[[Row], Record], st.SearchStrategy[Row]]] = {
     "order": (
         ORDER,
         order,
@@ -111,7 +112,7 @@ _ROWS: dict[str, tuple[Message, Callable[[Row], Record], st.SearchStrategy[Row]]
 def test_any_row_is_a_record_that_both_shells_can_write(kind: str, data: st.DataObject) -> None:
     message, record_of, rows = _ROWS[kind]
     record = record_of(data.draw(rows))
-    wire = message_class(message.name)
+    wire = message_class(message.full_name)
     found = wire.FromString(write_record(message, record))
     assert as_json(found) == json.loads(record_json(message, record))
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from api.core.api_errors import Code, MalformedParameterError
 from api.http.parameters import read_parameters, read_request
-from api.operations import CALLS, DATE_RANGE, EXPORT, PAGINATION, STREAM
-from api.queries.operation import Kind, Parameter, Parameters
+from api.operations import CALLS, EXPORT, STREAM
+from api.queries.parameters import Parameters, parameters_of
 from api.queries.requests import (
     DateRange,
     ListLiquidityProvisions,
@@ -20,12 +20,7 @@ from api.queries.requests import (
 )
 from tests.cases import each_of
 
-_PARAMETERS: Parameters = (
-    PAGINATION,
-    DATE_RANGE,
-    Parameter("party_id", Kind.TEXT, "A party."),
-    EXPORT.parameters[-1],
-)
+_PARAMETERS: Parameters = (*parameters_of(ListWithdrawals), EXPORT.parameters[-1])
 _CALLS = {operation.name: operation for operation in CALLS}
 
 

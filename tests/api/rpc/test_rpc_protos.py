@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from api.core.descriptors import POOL, Message, ScalarType, message_class
+from api.core.descriptors import POOL, message_class
 from api.operations import CALLS
+from api.queries.messages import is_optional, json_name
 from tests.api.rpc.protos import COMPILED, compiled
 from tests.cases import each_of
 from transforms.tables.column_facts import enum_names
 
 _TYPES = {
-    ScalarType.TEXT: {FieldDescriptor.TYPE_STRING},
-    ScalarType.WHOLE64: {FieldDescriptor.TYPE_INT64, FieldDescriptor.TYPE_UINT64},
-    ScalarType.WHOLE32: {FieldDescriptor.TYPE_UINT32},
-    ScalarType.TRUTH: {FieldDescriptor.TYPE_BOOL},
-    ScalarType.ENUM: {FieldDescriptor.TYPE_ENUM},
-    ScalarType.BYTES: {FieldDescriptor.TYPE_BYTES},
+    "text": {FieldDescriptor.TYPE_STRING},
+    "whole64": {FieldDescriptor.TYPE_INT64, FieldDescriptor.TYPE_UINT64},
+    "whole32": {FieldDescriptor.TYPE_UINT32},
+    "truth": {FieldDescriptor.TYPE_BOOL},
+    "enum": {FieldDescriptor.TYPE_ENUM},
+    "bytes": {FieldDescriptor.TYPE_BYTES},
 }
 
 _DECLARED = {
@@ -118,15 +119,15 @@ for _method, _text in _PAGES.items():
     _DECLARED[f"{_API}.{_edge}Edge"] = f"node {_node}, cursor text"
 
 
-def _known() -> dict[str, Message]:
+def _known() -> dict[str, Descriptor]:
     """Every message that records are made of, by its full name."""
-    found: dict[str, Message] = {}
+    found: dict[str, Descriptor] = {}
 
-    def add(message: Message) -> None:
-        found[message.name] = message
+    def add(message: Descriptor) -> None:
+        found[message.full_name] = message
         for field in message.fields:
-            if isinstance(field.type, Message):
-                add(field.type)
+            if field.message_type:
+                add(field.message_type)
 
     for operation in CALLS:
         if operation.path:
@@ -150,20 +151,16 @@ def test_a_message_has_the_fields_that_rest_writes(name: str) -> None:
     wanted = [pair.split() for pair in _DECLARED[name].split(",")]
     found = _MESSAGES[name].fields
     assert [field.name for field in found] == [name for name, _ in wanted]
-    declared = message_class(name).DESCRIPTOR.fields_by_name
-    assert {*declared} == {name for name, _ in wanted}
     for field, (_, kind) in zip(found, wanted, strict=True):
         first, *rest = field.name.split("_")
-        assert field.json_name == first + "".join(word.capitalize() for word in rest)
-        assert field.repeated == kind.endswith("*")
-        assert field.optional == kind.endswith("?")
-        if isinstance(field.type, Message):
-            assert field.type is _MESSAGES[kind.rstrip("*?")]
-            assert declared[field.name].message_type.full_name == field.type.name
+        assert json_name(field) == first + "".join(word.capitalize() for word in rest)
+        assert field.is_repeated == kind.endswith("*")
+        assert is_optional(field) == kind.endswith("?")
+        if field.message_type:
+            assert field.message_type is _MESSAGES[kind.rstrip("*?")]
         else:
-            assert field.type.name.lower() == kind.rstrip("*?")
-            assert declared[field.name].type in _TYPES[field.type]
-            assert declared[field.name].has_presence == field.optional
+            assert field.type in _TYPES[kind.rstrip("*?")]
+            assert field.has_presence == is_optional(field)
 
 
 def _enums() -> Iterator[tuple[str, str]]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from google.protobuf.descriptor import Descriptor
 
-from api.core.descriptors import Message, message, message_class
+from api.core.descriptors import message, message_class
 from api.queries.pagination import Page, Record
 from api.rpc.wire import write_record
 from tests.api.message_types import NODE_SIGNATURE, ORDER, WITHDRAWAL
@@ -23,8 +24,8 @@ _ORDER: dict[str, Any] = {
 }
 
 
-def _written(message: Message, record: Record) -> Any:
-    wire = message_class(message.name)
+def _written(message: Descriptor, record: Record) -> Any:
+    wire = message_class(message.full_name)
     return wire.FromString(write_record(message, record))
 
 
