@@ -3,9 +3,9 @@
 First the provisions that are there, then those that each new snapshot of the catalog changed. A
 snapshot is asked once for all readers, and nothing is open between two messages: a reader goes on
 in the newest snapshot where it stood in the one before. Every state that a reader has not seen
-is sent at least once; to one that connects while a snapshot is changing, perhaps twice. A snapshot
-whose changes cannot be read is asked again, a few times; then all readers get an error, which ends
-their streams, and the next snapshot is told as ever. So they do where files are lost.
+is sent at least once; to one that connects while a snapshot is changing, perhaps twice. Where the
+changes of a snapshot cannot be read all readers get an error, which ends their streams, and the
+next snapshot is told as ever. So they do where files are lost.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from itertools import islice
 from typing import TypeVar
 
 from api.core.api_errors import ApiError, FailedError, Reason, UnavailableError
-from api.core.broadcast import Mailbox, MissedError, TooSlowError
+from api.core.broadcast import Mailbox
 from api.core.open_snapshots import NOTHING_LOADED, OpenSnapshot, Reading
 from api.core.telemetry import log
 from api.core.workers import Cancellation, Query, QueryRunner
@@ -37,7 +37,6 @@ STOPPING = "the server is about to stop: connect again"
 TOO_SLOW = "the reader is too slow: connect again"
 MISSED = "what changed could not be read: connect again, which begins with what is there"
 BROKEN = "the provisions cannot be read: the server's log says why"
-_ATTEMPTS = 5
 
 _Answer = TypeVar("_Answer")
 BEGIN: Place = (-(2**63), "")
@@ -45,20 +44,20 @@ BEGIN: Place = (-(2**63), "")
 
 Encoding = Callable[[Record], bytes]
 """How one shell writes a provision."""
+Provisions = Sequence[tuple[Record, bytes]]
+"""Provisions in one encoding, which all readers of it share."""
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedChange:
-    """Provisions in one encoding; all readers of that encoding share it."""
+def encoded(records: Sequence[Record], encode: Encoding) -> Provisions:
+    """Provisions in an encoding."""
+    return [(record, encode(record)) for record in records]
 
-    provisions: Sequence[tuple[Record, bytes]]
-    size: int
 
-    def batches(self, criteria: ProvisionFilter) -> Iterator[list[bytes]]:
-        """The provisions that a reader wants, as many at once as go into one message."""
-        matching = (encoded for record, encoded in self.provisions if criteria.matches(record))
-        while batch := list(islice(matching, BATCH)):
-            yield batch
+def batches(provisions: Provisions, criteria: ProvisionFilter) -> Iterator[list[bytes]]:
+    """The provisions that a reader wants, as many at once as go into one message."""
+    matching = (message for record, message in provisions if criteria.matches(record))
+    while batch := list(islice(matching, BATCH)):
+        yield batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ class Present:
     """The current provisions of a snapshot in one encoding, in order, for all readers of both."""
 
     places: Sequence[Place]
-    provisions: Sequence[tuple[Record, bytes]]
+    provisions: Provisions
 
     @classmethod
     def of(cls, reading: Reading, encode: Encoding) -> Present:
@@ -74,7 +73,7 @@ class Present:
 
         def read(_: OpenSnapshot) -> Present:
             current = [*current_provisions(reading)]
-            provisions = [(record, encode(record)) for _, record in current]
+            provisions = encoded([record for _, record in current], encode)
             return cls([place for place, _ in current], provisions)
 
         return reading.snapshot.once(("present", encode), read)
@@ -83,28 +82,12 @@ class Present:
         """The next message of a reader at a place, and where it is then; None: at the end."""
         batch: list[bytes] = []
         for at in range(bisect_right(self.places, place), len(self.places)):
-            record, encoded = self.provisions[at]
+            record, message = self.provisions[at]
             if criteria.matches(record):
-                batch.append(encoded)
+                batch.append(message)
             if len(batch) == BATCH:
                 return batch, self.places[at]
         return batch, None
-
-
-class Change:
-    """The provisions that a snapshot changed, each encoded once for all readers."""
-
-    def __init__(self, records: Sequence[Record]) -> None:
-        self._records = records
-        self._encoded: dict[Encoding, EncodedChange] = {}
-
-    def encoded(self, encode: Encoding) -> EncodedChange:
-        """The change in an encoding."""
-        if encode not in self._encoded:
-            encoded = [encode(record) for record in self._records]
-            provisions = [*zip(self._records, encoded, strict=True)]
-            self._encoded[encode] = EncodedChange(provisions, sum(map(len, encoded)))
-        return self._encoded[encode]
 
 
 class ProvisionFeed:
@@ -115,21 +98,18 @@ class ProvisionFeed:
         self._snapshots = runner.snapshots
         self._metrics = runner.metrics
         self._buffer = buffer
-        self._readers: dict[Encoding, set[Mailbox[EncodedChange]]] = {}
+        self._readers: dict[Mailbox[Provisions], Encoding] = {}
         self._stopping = False
-        self._failures = 0
         current = self._snapshots.current
-        self._segments: Known = current.known_segments if current else {}
-        # Of a snapshot whose records are lost it is not known what the next one changes.
-        is_lost = current is not None and current.segment_lists is None
-        self._given_up = current.catalog.snapshot.number if current and is_lost else None
+        # None: it is not known what the next snapshot changes, as the present one is lost.
+        self._segments: Known | None = {}
+        if current is not None:
+            self._segments = current.segment_lists
 
     def stop(self) -> None:
         """End the streams of all readers."""
         self._stopping = True
-        for mailboxes in self._readers.values():
-            for mailbox in mailboxes:
-                mailbox.close()
+        self.refuse(UnavailableError(STOPPING))
 
     def check_rows(self) -> None:
         """Raise `UnavailableError` where nothing is loaded, or files are lost.
@@ -140,24 +120,23 @@ class ProvisionFeed:
         if self._snapshots.current is None:
             raise UnavailableError(NOTHING_LOADED)
 
-    def refuse(self, error: UnavailableError) -> None:
-        """End the streams of all readers with an error: they would wait for rows in vain."""
-        self._miss(error)
+    def refuse(self, error: ApiError) -> None:
+        """End the streams of all readers with an error."""
+        for mailbox in self._readers:
+            mailbox.end(error)
 
     async def notify(self) -> bool:
-        """Pass on what the newest snapshot changed since the last success; True in the end.
+        """Pass on what the newest snapshot changed since the last one; True in the end.
 
-        Raises what keeps it from being read. After some failures in a row the readers are told of
-        these instead, and what changed until then counts as known.
+        Raises what keeps it from being read. The readers are told of this instead, and the newest
+        snapshot that can be read counts as known.
         """
         try:
-            await (self._tell() if self._given_up is None else self._begin_anew())
-        except Exception:
-            self._failures += 1
-            if self._failures >= _ATTEMPTS:
-                self._give_up()
+            await (self._begin_anew() if self._segments is None else self._tell(self._segments))
+        except Exception as error:
+            self._segments = None
+            self._miss(error)
             raise
-        self._failures = 0
         return True
 
     async def batches(
@@ -175,7 +154,6 @@ class ProvisionFeed:
             async for change in mailbox.items():
                 for batch in await self._matching(change, criteria):
                     yield batch
-            raise UnavailableError(STOPPING)
 
     @contextmanager
     def _ending(self) -> Iterator[None]:
@@ -183,11 +161,6 @@ class ProvisionFeed:
         self._metrics.streams_opened.inc()
         try:
             yield
-        except TooSlowError:
-            self._metrics.streams_dropped.inc()
-            raise FailedError(Reason.STREAM_FAILED, TOO_SLOW) from None
-        except MissedError:
-            raise FailedError(Reason.STREAM_FAILED, MISSED) from None
         except ApiError:
             raise
         except Exception as error:
@@ -197,53 +170,56 @@ class ProvisionFeed:
         finally:
             self._metrics.streams_closed.inc()
 
-    async def _tell(self) -> None:
-        change, segments = await self._read(self._change)
-        for encode in [*self._readers]:
-            encoded = await self._encoded(change, encode)
-            for mailbox in self._readers[encode]:
-                mailbox.put(encoded)
+    async def _tell(self, before: Known) -> None:
+        """Give each reader what changed since the segments `before`, in its encoding."""
+        records, segments = await self._read(partial(_changed, before=before))
+        for encode in {*self._readers.values()}:
+            provisions = await self._encoded(records, encode)
+            size = sum(len(message) for _, message in provisions)
+            for mailbox, of_reader in self._readers.items():
+                if of_reader is encode:
+                    self._put(mailbox, provisions, size)
         self._segments = segments
+
+    def _put(self, mailbox: Mailbox[Provisions], provisions: Provisions, size: int) -> None:
+        if mailbox.is_full:
+            self._metrics.streams_dropped.inc()
+            mailbox.clear()
+            mailbox.end(FailedError(Reason.STREAM_FAILED, TOO_SLOW))
+        mailbox.put(provisions, size)
 
     # A change may have many provisions: not on the event loop, which others wait for.
 
-    async def _encoded(self, change: Change, encode: Encoding) -> EncodedChange:
-        return await self._runner.workers.run(lambda _: change.encoded(encode))
+    async def _encoded(self, records: Sequence[Record], encode: Encoding) -> Provisions:
+        return await self._runner.workers.run(lambda _: encoded(records, encode))
 
     async def _matching(
-        self, change: EncodedChange, criteria: ProvisionFilter
+        self, change: Provisions, criteria: ProvisionFilter
     ) -> Sequence[list[bytes]]:
-        return await self._runner.workers.run(lambda _: [*change.batches(criteria)])
-
-    def _give_up(self) -> None:
-        current = self._snapshots.current
-        self._given_up = current.catalog.snapshot.number if current else 0
-        self._failures = 0
-        self._miss()
+        return await self._runner.workers.run(lambda _: [*batches(change, criteria)])
 
     async def _begin_anew(self) -> None:
         """Take the newest snapshot for known; whoever came before it has missed what it is."""
-        snapshot, segments = await self._read(_newest)
-        if snapshot != self._given_up:
-            self._miss()
-        self._segments, self._given_up = segments, None
+        self._segments = await self._read(_newest)
+        self._miss()
 
     def _miss(self, error: Exception | None = None) -> None:
-        for mailboxes in self._readers.values():
-            for mailbox in mailboxes:
-                mailbox.miss(error)
+        self.refuse(
+            error
+            if isinstance(error, UnavailableError)
+            else FailedError(Reason.STREAM_FAILED, MISSED)
+        )
 
     @contextmanager
-    def _subscribed(self, encode: Encoding) -> Iterator[Mailbox[EncodedChange]]:
-        mailbox: Mailbox[EncodedChange] = Mailbox(self._buffer)
+    def _subscribed(self, encode: Encoding) -> Iterator[Mailbox[Provisions]]:
+        mailbox: Mailbox[Provisions] = Mailbox(self._buffer)
         if self._stopping:
-            mailbox.close()
-        mailboxes = self._readers.setdefault(encode, set())
-        mailboxes.add(mailbox)
+            mailbox.end(UnavailableError(STOPPING))
+        self._readers[mailbox] = encode
         try:
             yield mailbox
         finally:
-            mailboxes.remove(mailbox)
+            del self._readers[mailbox]
 
     async def _present(
         self, criteria: ProvisionFilter, encode: Encoding
@@ -256,19 +232,19 @@ class ProvisionFeed:
             if batch:
                 yield batch
 
-    def _change(self, reading: Reading, _: Cancellation) -> tuple[Change, Known]:
-        """What changed since what is known, and what is known with it."""
-        segments = reading.snapshot.known_segments
-        return Change(changed_provisions(reading, self._segments)), segments
-
     async def _read(self, query: Query[_Answer]) -> _Answer:
         answer, _ = await self._runner.run(query, self._runner.seconds)
         return answer
 
 
-def _newest(reading: Reading, _: Cancellation) -> tuple[int, Known]:
-    """The newest snapshot and its segments."""
-    return reading.snapshot.catalog.snapshot.number, reading.snapshot.known_segments
+def _newest(reading: Reading, _: Cancellation) -> Known:
+    """The segments of the newest snapshot."""
+    return reading.snapshot.known_segments
+
+
+def _changed(reading: Reading, _: Cancellation, *, before: Known) -> tuple[list[Record], Known]:
+    """What changed since what is known, and what is known with it."""
+    return changed_provisions(reading, before), reading.snapshot.known_segments
 
 
 def _after(

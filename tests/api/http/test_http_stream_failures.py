@@ -90,24 +90,6 @@ def _error_of(lines: Lines) -> dict[str, Any]:
     return error
 
 
-def test_changes_that_cannot_be_read_are_told_once_they_can(
-    site: Site, served: Served, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # As many attempts as the mending needs: how long a machine takes for it is not the question.
-    monkeypatch.setattr("api.queries.provision_feed._ATTEMPTS", 10**9)
-    # Nor whether it is mended before the readers are told of the damage.
-    monkeypatch.setattr("api.queries.provision_feed.ProvisionFeed._miss", lambda *_: None)
-    damage = _Damage(site)
-    with _reading(served) as lines:
-        damage.turn()
-        _load(site, 51, 7, 8)
-        _wait_for("notifying the streams' readers failed", caplog, served)
-        damage.turn()
-        assert sorted(_numbers(next(lines))) == [7, 8]
-        _load(site, 61, 9)
-        assert _numbers(next(lines)) == [9]
-
-
 def test_a_reader_that_misses_a_change_is_told_why_and_the_next_change_is_told_as_ever(
     site: Site, served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -17,7 +17,7 @@ from api.queries.liquidity import (
     current_provisions,
 )
 from api.queries.pagination import Record
-from api.queries.provision_feed import BEGIN, Change, Present
+from api.queries.provision_feed import BEGIN, Present, batches, encoded
 from api.queries.requests import ObserveLiquidityProvisions
 from tests.api.answers_kit import Json, ask, load, page
 from tests.api.chain_kit import (
@@ -259,11 +259,10 @@ def test_batches_hold_at_most_fifty(
     many: OpenSnapshots, wanted: ProvisionFilter, sizes: list[int]
 ) -> None:
     with many.reading() as reading:
-        batches = _messages(Present.of(reading, _encoded), wanted)
+        messages = _messages(Present.of(reading, _encoded), wanted)
         every = changed_provisions(reading, {})
-    change = Change(every).encoded(_encoded)
-    assert [len(batch) for batch in batches] == sizes
-    assert batches == [*change.batches(wanted)]
+    assert [len(message) for message in messages] == sizes
+    assert messages == [*batches(encoded(every, _encoded), wanted)]
     assert liquidity.BATCH == 50
 
 
