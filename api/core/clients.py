@@ -7,7 +7,7 @@ is shut out for ten minutes. It may have so many streams and downloads open at o
 
 An answer that is made has room for the largest of its messages until it has ended. What finds no
 room is refused before it is sent, so that clients which take nothing cost others a retry, and never
-the process. All but the addresses and tokens is for use on one event loop.
+the process. All but the tokens is for use on one event loop.
 """
 
 from __future__ import annotations
@@ -40,26 +40,6 @@ _IPV6_NETWORK = 64
 _COPIES = 3
 _GREEDY_CLIENTS = 2
 """How many clients that take nothing fill the bound: one alone leaves room for others."""
-
-
-class Addresses:
-    """Addresses and networks; `*` is every one."""
-
-    def __init__(self, addresses: Collection[str]) -> None:
-        self._all = "*" in addresses
-        self._networks = []
-        for each in addresses:
-            try:
-                self._networks.append(ipaddress.ip_network(each))
-            except ValueError:
-                continue
-
-    def __contains__(self, host: str) -> bool:
-        try:
-            address = ipaddress.ip_address(host)
-        except ValueError:
-            return self._all
-        return self._all or any(address in network for network in self._networks)
 
 
 class Keyring:

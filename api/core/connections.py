@@ -14,7 +14,9 @@ from enum import Enum
 from time import monotonic
 from typing import Protocol
 
-from api.core.clients import Addresses, network_key
+from uvicorn.middleware.proxy_headers import _TrustedHosts as Addresses
+
+from api.core.clients import network_key
 from api.core.server_settings import ConnectionLimits
 from api.core.telemetry import Metrics, log
 
@@ -58,7 +60,7 @@ class Connections:
     ) -> None:
         self.limits = limits
         self._metrics = metrics
-        self._exempt = Addresses(exempt)
+        self._exempt = Addresses([*exempt])
         self._open: dict[object, str] = {}
         self._of_client: defaultdict[str, set[object]] = defaultdict(set)
         # With their deadlines, in the order in which they began to wait.

@@ -6,7 +6,7 @@ An error is a code, a message, and the detail as `google.rpc.Status` (spec 7.1).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
 from typing import Any, NoReturn, TypeAlias
@@ -14,9 +14,10 @@ from urllib.parse import unquote
 
 from grpc import StatusCode
 from grpc.aio import AbortError, BaseError, ServicerContext
+from uvicorn.middleware.proxy_headers import _TrustedHosts as Addresses
 
 from api.core.api_errors import ApiError, Code
-from api.core.clients import Addresses, Room, Unread, network_key
+from api.core.clients import Room, Unread, network_key
 from api.core.descriptors import message_class
 from api.core.telemetry import Metrics, access_log, request_id
 from api.rpc.wire import encoded
@@ -39,23 +40,12 @@ _DETAIL = message_class("vega.ErrorDetail")
 _CODES = {code.value[0]: code for code in StatusCode}
 
 
-class Callers:
-    """Finds the client of a call. Of `proxies`, addresses or networks, `*` is any."""
-
-    def __init__(self, proxies: Collection[str]) -> None:
-        self._proxies = Addresses(proxies)
-
-    def address(self, peer: str, forwarded: str) -> str:
-        """The client's address, from gRPC's name of the peer and the `x-forwarded-for` it sent."""
-        host = peer_host(peer)
-        if not forwarded or host not in self._proxies:
-            return host
-        hops = [hop.strip() for hop in forwarded.split(",")]
-        # From the nearest hop on: the first that is no proxy of ours is as far as we can know.
-        for hop in reversed(hops):
-            if hop not in self._proxies:
-                return hop
-        return hops[0]
+def caller(peer: str, forwarded: str, proxies: Addresses) -> str:
+    """The client's address, from gRPC's name of the peer and the `x-forwarded-for` it sent."""
+    host = peer_host(peer)
+    if not forwarded or host not in proxies:
+        return host
+    return proxies.get_trusted_client_address(forwarded)[0]
 
 
 def peer_host(peer: str) -> str:
@@ -69,7 +59,7 @@ def peer_host(peer: str) -> str:
 class Call:
     """A call of the method at `path`, from its begin to its end."""
 
-    def __init__(self, context: Context, path: str, callers: Callers, unread: Unread) -> None:
+    def __init__(self, context: Context, path: str, proxies: Addresses, unread: Unread) -> None:
         sent = context.invocation_metadata() or ()
         self._metadata = {name: value for name, value in sent if isinstance(value, str)}
         self._context = context
@@ -79,7 +69,7 @@ class Call:
         self._code = Code.OK
         self._headers_sent = False
         self.id = request_id(self.given(_ID))
-        self._address = callers.address(context.peer() or "", self.given("x-forwarded-for"))
+        self._address = caller(context.peer() or "", self.given("x-forwarded-for"), proxies)
         self._headers = [(_ID, self.id)]
         self._room = Room(unread, self.client)
         context.add_done_callback(self._end)  # type: ignore[arg-type]  # it is no protocol there

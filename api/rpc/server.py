@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import grpc
 from grpc.aio import AbortError, Server
+from uvicorn.middleware.proxy_headers import _TrustedHosts as Addresses
 
 from api.core.api_errors import ApiError, Code, FailedError, Reason, RefusedError
 from api.core.clients import NEEDED, Keyring, bearer_token
@@ -19,7 +20,7 @@ from api.core.server_settings import ServeSettings
 from api.core.sockets import host_and_port
 from api.core.telemetry import log
 from api.operations import CALLS, EXPORT, STREAM
-from api.rpc.call import Call, Callers, Context, Unary
+from api.rpc.call import Call, Context, Unary
 from api.rpc.calls import Calls
 from api.rpc.standard_services import HEALTH, REFLECTION, HealthService, Reflection
 from api.service import Service
@@ -74,7 +75,7 @@ class Methods(grpc.GenericRpcHandler):
 
     def __init__(self, service: Service) -> None:
         self._keyring = Keyring(service.settings.access.tokens)
-        self._callers = Callers(service.settings.listen.proxies)
+        self._proxies = Addresses([*service.settings.listen.proxies])
         self._metrics = service.metrics
         self._unread = service.unread
         self._by_path = dict(self._all(service))
@@ -109,7 +110,7 @@ class Methods(grpc.GenericRpcHandler):
         """A handler of calls that get one message; `public` ones need no token."""
 
         async def handle(request: bytes, context: Context) -> bytes:
-            call = Call(context, path, self._callers, self._unread)
+            call = Call(context, path, self._proxies, self._unread)
 
             async def work() -> bytes:
                 body = call.count(await answer(request, call))
@@ -132,7 +133,7 @@ class Methods(grpc.GenericRpcHandler):
         """A handler of calls that get many messages, and send `several` where they do."""
 
         async def handle(request: Any, context: Context) -> None:  # noqa: ANN401 - bytes, or several
-            call = Call(context, path, self._callers, self._unread)
+            call = Call(context, path, self._proxies, self._unread)
             await self._attend(name, call, lambda: answer(request, call), public=public)
 
         if several:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from api.rpc.call import Callers, peer_host
+from uvicorn.middleware.proxy_headers import _TrustedHosts as Addresses
+
+from api.rpc.call import caller, peer_host
 from tests.cases import each_of
 
 
@@ -36,4 +38,4 @@ def test_the_peer_of_a_connection_is_named_by_its_address(peer: str, host: str) 
 def test_only_a_believed_proxy_says_who_calls(
     proxies: tuple[str, ...], forwarded: str, found: str
 ) -> None:
-    assert Callers(proxies).address("ipv4:127.0.0.1:5000", forwarded) == found
+    assert caller("ipv4:127.0.0.1:5000", forwarded, Addresses([*proxies])) == found

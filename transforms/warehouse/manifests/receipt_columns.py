@@ -8,9 +8,9 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
-from itertools import repeat
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -49,17 +49,19 @@ class SegmentList:
             *numbers, *([shared.setdefault(text, text) for text in column] for column in texts)
         )
 
+    @classmethod
+    def joined(cls, lists: Iterable[SegmentList]) -> SegmentList:
+        """The segments of volumes, each of which is a run without a gap."""
+        ascending = sorted(filter(len, lists), key=lambda segments: segments.firsts[0])
+        columns = ([getattr(one, each.name) for one in ascending] for each in fields(cls))
+        return cls(*([*chain.from_iterable(column)] for column in columns))
+
     def __len__(self) -> int:
         return len(self.firsts)
 
     def blocks(self) -> Iterator[BlockRange]:
         """The blocks of each."""
         return map(BlockRange, self.firsts, self.lasts)
-
-
-def in_order(lists: Iterable[SegmentList]) -> list[SegmentList]:
-    """Lists of the segments of volumes, ascending: each volume is a run without a gap."""
-    return sorted(filter(len, lists), key=lambda segments: segments.firsts[0])
 
 
 COLUMNS = (
