@@ -9,6 +9,7 @@ from pathlib import Path
 
 from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import _TrustedHosts as Addresses
 
 from api.core.api_errors import ApiError, CancelledError, MalformedParameterError
 from api.core.connections import Connections
@@ -46,7 +47,8 @@ class Application(Router):
     """
 
     def __init__(self, settings: ServeSettings, metrics: Path | None = None) -> None:
-        self.service = Service(settings, metrics)
+        proxies = Addresses([*settings.listen.proxies])
+        self.service = Service(settings, metrics, proxies.__contains__)
         self.watch: asyncio.Task[None] | None = None
         exchanges = Exchanges(_Paths(self.service), self.service)
         super().__init__(redirect_slashes=False, default=exchanges, lifespan=self._lifespan)

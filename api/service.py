@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -50,12 +50,17 @@ def _prepare(reading: Reading, before: OpenSnapshot | None) -> None:
 class Service:
     """One process of the server, without its paths."""
 
-    def __init__(self, settings: ServeSettings, metrics: Path | None = None) -> None:
-        """`metrics` is the folder where several processes count together."""
+    def __init__(
+        self,
+        settings: ServeSettings,
+        metrics: Path | None = None,
+        is_proxy: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """`metrics` is the folder where several processes count together; see `Connections`."""
         limits, access = settings.limits, settings.access
         self.settings = settings
         self.metrics = Metrics(metrics)
-        self.connections = Connections(settings.connections, self.metrics, settings.listen.proxies)
+        self.connections = Connections(settings.connections, self.metrics, is_proxy)
         locations = settings.locations
         self.store = open_store(locations.archive, locations.store_options)
         self.warehouse = _warehouse(locations)

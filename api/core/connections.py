@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from enum import Enum
 from time import monotonic
 from typing import Protocol
-
-from uvicorn.middleware.proxy_headers import _TrustedHosts as Addresses
 
 from api.core.clients import network_key
 from api.core.server_settings import ConnectionLimits
@@ -53,14 +51,14 @@ class Connection(Protocol):
 
 
 class Connections:
-    """All connections of one process. Of `exempt` addresses any number may come (proxies)."""
+    """All connections of one process. Of `is_exempt` addresses (proxies) any number may come."""
 
     def __init__(
-        self, limits: ConnectionLimits, metrics: Metrics, exempt: Sequence[str] = ()
+        self, limits: ConnectionLimits, metrics: Metrics, is_exempt: Callable[[str], bool]
     ) -> None:
         self.limits = limits
         self._metrics = metrics
-        self._exempt = Addresses([*exempt])
+        self._is_exempt = is_exempt
         self._open: dict[object, str] = {}
         self._of_client: defaultdict[str, set[object]] = defaultdict(set)
         # With their deadlines, in the order in which they began to wait.
@@ -156,7 +154,7 @@ class Connections:
             self._unlogged.clear()
 
     def _client(self, host: str | None) -> str:
-        return "" if host is None or host in self._exempt else network_key(host)
+        return "" if host is None or self._is_exempt(host) else network_key(host)
 
     def _add(self, connection: object, client: str) -> None:
         self._open[connection] = client

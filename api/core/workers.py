@@ -258,12 +258,13 @@ class QueryRunner:
     async def run(
         self,
         query: Query[_Answer],
-        seconds: float,
         departure: Departure | None = None,
+        seconds: float | None = None,
         short: str = "",
     ) -> tuple[_Answer, Block | None]:
         """The answer, and the newest block that it knows of; see `Workers.run`.
 
+        `seconds` is the time limit where it is not that of the kind.
         Cancelling the task that waits for it interrupts the query. A kind of queries that are
         `short`, as they read a few pages, is answered at once where no other is asked: handing one
         over to a thread, and waiting for that, takes half as long as the query. Several at once
@@ -286,7 +287,7 @@ class QueryRunner:
                     raise reading.examine(()) or error from error
 
         try:
-            return await self.workers.run(job, seconds, departure)
+            return await self.workers.run(job, seconds or self.seconds, departure)
         except ApiError as error:
             self._count(error)
             raise

@@ -1,13 +1,12 @@
 """Calls with one answer in JSON: the operations that are neither streams nor downloads.
 
-What takes time is done in worker threads, as an answer may have megabytes: its JSON, indented or
-not, and what compresses it (`api.http.compression`).
+What takes time is done in worker threads, as an answer may have megabytes: its JSON, and what
+compresses it (`api.http.compression`).
 """
 
 from __future__ import annotations
 
-import json
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from starlette.types import Receive, Scope, Send
 
@@ -24,14 +23,13 @@ from api.http.answers import (
     given_fields,
     room_of,
 )
-from api.http.parameters import parse_query, read_request, time_limit
+from api.http.parameters import parse_query, read_request
 from api.queries.messages import record_json
 from api.queries.operation import Operation
 
 _Request = TypeVar("_Request")
 # The network's gateway sends both types with an error, and its clients may look for either.
 _ERROR_TYPE = (b"content-type", b"application/grpc")
-_PRETTY = "application/json+pretty"
 _FORM = "application/x-www-form-urlencoded"
 _MOST_FORM_BYTES = 64 * 1024
 
@@ -51,33 +49,26 @@ class CallEndpoint(Generic[_Request]):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         scope["operation"] = self._operation.name
-        pairs = await read_query(scope, receive)
-        request = read_request(self._operation, pairs, scope["path_params"])
-        seconds = time_limit(scope, self._runner.seconds)
-        accepted = given_fields(scope).get("accept")
-        pretty = accepted == _PRETTY or any(name == "pretty" for name, _ in pairs)
-        answer = await self._run(request, seconds, receive, room_of(scope), pretty=pretty)
+        query = await read_query(scope, receive)
+        request = read_request(self._operation, query, scope["path_params"])
+        answer = await self._run(request, receive, room_of(scope))
         await answer(scope, receive, send)
 
     def refusal(self, error: ApiError) -> Answer:
         """The answer to a request that may not ask now."""
         return failure(error, _block_headers(self._runner.newest))
 
-    async def _run(
-        self, request: _Request, seconds: float, receive: Receive, room: Room, *, pretty: bool
-    ) -> Answer:
+    async def _run(self, request: _Request, receive: Receive, room: Room) -> Answer:
         operation = self._operation
         if self._fixed is not None:
-            body = _indented(self._fixed) if pretty else self._fixed
-            return Answer(200, body, headers=_block_headers(self._runner.newest))
+            return Answer(200, self._fixed, headers=_block_headers(self._runner.newest))
 
         def query(reading: Reading, _: Cancellation) -> tuple[bytes, Headers]:
-            body, more = operation.answer(reading, request, record_json)
-            return _indented(body) if pretty else body, more
+            return operation.answer(reading, request, record_json)
 
         try:
             (body, more), newest = await self._runner.run(
-                query, seconds, departure(receive), operation.short(request)
+                query, departure(receive), short=operation.short(request)
             )
             room.take(len(body))
         except CancelledError:
@@ -89,11 +80,6 @@ class CallEndpoint(Generic[_Request]):
 
 def _block_headers(newest: Block | None) -> RawHeaders:
     return encoded(block_headers(newest))
-
-
-def _indented(body: bytes) -> bytes:
-    value: Any = json.loads(body)
-    return json.dumps(value, indent=1, ensure_ascii=False).encode()
 
 
 async def read_query(scope: Scope, receive: Receive) -> list[tuple[str, str]]:

@@ -10,11 +10,9 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from typing import Any
 
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
-
+from api.core.descriptors import Field, Message, is_optional, json_name
 from api.http.parameters import camel
 from api.operations import CALLS, EXPORT, STREAM
-from api.queries.messages import is_optional, json_name
 from api.queries.operation import Operation
 from api.queries.pagination import MAX_LIMIT
 from api.queries.parameters import Group, Kind, Parameter
@@ -41,16 +39,16 @@ _PARAMETERS: Mapping[Kind, Schema] = {
 }
 _WHOLE64: Schema = {"type": "string", "pattern": "^-?[0-9]+$"}
 _VALUES: Mapping[int, Schema] = {
-    FieldDescriptor.TYPE_STRING: _TEXT,
-    FieldDescriptor.TYPE_INT64: _WHOLE64,
-    FieldDescriptor.TYPE_UINT64: _WHOLE64,
-    FieldDescriptor.TYPE_UINT32: _WHOLE,
-    FieldDescriptor.TYPE_BOOL: _TRUTH,
-    FieldDescriptor.TYPE_ENUM: {
+    Field.TYPE_STRING: _TEXT,
+    Field.TYPE_INT64: _WHOLE64,
+    Field.TYPE_UINT64: _WHOLE64,
+    Field.TYPE_UINT32: _WHOLE,
+    Field.TYPE_BOOL: _TRUTH,
+    Field.TYPE_ENUM: {
         "type": ["string", "integer"],
         "description": "The value's name; its number where the network has not named it.",
     },
-    FieldDescriptor.TYPE_BYTES: {"type": "string", "contentEncoding": "base64"},
+    Field.TYPE_BYTES: {"type": "string", "contentEncoding": "base64"},
 }
 # Its messages are answers and pages, all of whose parts are there.
 _ANSWERS = "datanode.api.v2."
@@ -151,8 +149,7 @@ def _export_answers() -> Schema:
     }
     return {
         "200": {
-            "description": "The ZIP; Range, If-Range and If-None-Match work. Repr-Digest has its "
-            "SHA-256 where that is known, and always for HEAD with Want-Repr-Digest: sha-256=1.",
+            "description": "The ZIP; Range, If-Range and If-None-Match work.",
             "content": zipped,
         },
         "206": {"description": "The range asked for.", "content": zipped},
@@ -218,7 +215,7 @@ def _json_answer(meaning: str, schema: Schema) -> Schema:
 
 def _components() -> dict[str, Schema]:
     """The schema of every message that is answered, by name, and those that all answers share."""
-    messages: dict[str, Descriptor] = {}
+    messages: dict[str, Message] = {}
     for operation in (STREAM, *(call for call in CALLS if call.path)):
         _collect(operation.answered, messages)
     text, whole = _TEXT, _WHOLE
@@ -231,7 +228,7 @@ def _components() -> dict[str, Schema]:
     }
 
 
-def _collect(message: Descriptor, messages: dict[str, Descriptor]) -> None:
+def _collect(message: Message, messages: dict[str, Message]) -> None:
     """Add a message by its name, and all that it consists of."""
     messages[message.name] = message
     for field in message.fields:
@@ -239,12 +236,12 @@ def _collect(message: Descriptor, messages: dict[str, Descriptor]) -> None:
             _collect(field.message_type, messages)
 
 
-def _message_schema(message: Descriptor) -> Schema:
+def _message_schema(message: Message) -> Schema:
     optional = map(json_name, filter(is_optional, message.fields))
     return _object({json_name(field): _field_schema(field) for field in message.fields}, *optional)
 
 
-def _field_schema(field: FieldDescriptor) -> Schema:
+def _field_schema(field: Field) -> Schema:
     if not field.message_type:
         schema = _VALUES[field.type]
     else:

@@ -13,10 +13,7 @@ from functools import cache
 from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
-from starlette.types import Scope
-
 from api.core.api_errors import MalformedParameterError
-from api.http.answers import given_fields
 from api.queries.operation import Operation
 from api.queries.parameters import Group, Kind, Parameter, Parameters, request_of
 from api.queries.requests import TABLES
@@ -27,8 +24,6 @@ QueryPairs = Iterable[tuple[str, str]]
 
 _BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
 _BRACKETS = re.compile(r"(.*)\[(.*)\]", re.DOTALL)
-_TIMEOUT = re.compile(r"([0-9]{1,8})([HMSmun])")
-_UNITS = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 # More digits than any type holds; thousands of them Python would refuse to read.
 _LONG = 40
@@ -170,17 +165,3 @@ def _read_integer(text: str, bits: int) -> int:
     if not -limit <= number < limit:
         raise ValueError(f'strconv.ParseInt: parsing "{text}": value out of range')
     return number
-
-
-def time_limit(scope: Scope, most: float) -> float:
-    """The time limit in seconds: `most`, or the client's own `Grpc-Timeout` where that is shorter.
-
-    Raises `MalformedParameterError`.
-    """
-    timeout = given_fields(scope).get("grpc-timeout")
-    if timeout is None:
-        return most
-    match = _TIMEOUT.fullmatch(timeout)
-    if match is None:
-        raise MalformedParameterError(f"invalid grpc-timeout: {timeout}")
-    return min(most, int(match[1]) * _UNITS[match[2]])

@@ -19,14 +19,14 @@ from functools import cache
 from typing import Any
 
 import orjson
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from api.core.api_errors import ApiError
+from api.core.descriptors import Field, Message, is_optional, json_name
 from api.queries.pagination import Record
 
 Dictionary = dict[str, Any]
 Converter = Callable[[Record], Dictionary]
-Names = Callable[[FieldDescriptor], str]
+Names = Callable[[Field], str]
 Kinds = Mapping[int, Callable[[Any], Any]]
 """By the number of a field's type."""
 # What HTML and JavaScript would misread; the gateway escapes it too. All of it stands in strings.
@@ -35,7 +35,7 @@ _WIDE_ESCAPES = {char.encode(): f"\\u{ord(char):04x}".encode() for char in "\u20
 _ERROR_DETAIL = "type.googleapis.com/vega.ErrorDetail"
 
 
-def converter(message: Descriptor, name: Names, kinds: Kinds) -> Converter:
+def converter(message: Message, name: Names, kinds: Kinds) -> Converter:
     """The function that converts a record of a message: compiled once, so that a row costs little.
 
     What is optional and None is left out; a message that is None stays None.
@@ -63,12 +63,7 @@ def converter(message: Descriptor, name: Names, kinds: Kinds) -> Converter:
     return convert
 
 
-def is_optional(field: FieldDescriptor) -> bool:
-    """Whether a field may be absent: of a choice one is set; `optional` is a choice of one."""
-    return field.containing_oneof is not None
-
-
-def _expression(field: FieldDescriptor, value: str, functions: Mapping[str, Any]) -> str:
+def _expression(field: Field, value: str, functions: Mapping[str, Any]) -> str:
     """How a value of a field is converted, as Python."""
     function = f"f{value}"
     if function not in functions:
@@ -80,13 +75,7 @@ def _expression(field: FieldDescriptor, value: str, functions: Mapping[str, Any]
     return f"{function}({value})"
 
 
-def json_name(field: FieldDescriptor) -> str:
-    """The name of a field in JSON."""
-    name: str = field.json_name  # type: ignore[attr-defined]  # only its types lack it
-    return name
-
-
-def record_json(message: Descriptor, record: Record) -> bytes:
+def record_json(message: Message, record: Record) -> bytes:
     """A record as a JSON object."""
     return _json(_converter(message)(record))
 
@@ -128,13 +117,13 @@ def _base64(value: str) -> str:
 
 
 _KINDS: Kinds = {
-    FieldDescriptor.TYPE_INT64: str,
-    FieldDescriptor.TYPE_UINT64: str,
-    FieldDescriptor.TYPE_BOOL: bool,
-    FieldDescriptor.TYPE_BYTES: _base64,
+    Field.TYPE_INT64: str,
+    Field.TYPE_UINT64: str,
+    Field.TYPE_BOOL: bool,
+    Field.TYPE_BYTES: _base64,
 }
 
 
 @cache
-def _converter(message: Descriptor) -> Converter:
+def _converter(message: Message) -> Converter:
     return converter(message, json_name, _KINDS)

@@ -9,16 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from google.protobuf.descriptor import Descriptor
-
-from api.core.descriptors import method_messages
+from api.core.descriptors import Message, method_messages
 from api.core.open_snapshots import Reading
 from api.core.workers import Headers
 from api.queries.pagination import Page, Record
 from api.queries.parameters import Parameters, parameters_of
 
 _Request = TypeVar("_Request")
-Write = Callable[[Descriptor, Record], bytes]
+Write = Callable[[Message, Record], bytes]
 """How one shell writes a message."""
 
 
@@ -58,7 +56,7 @@ class Operation(Generic[_Request]):
         return parameters_of(self.request)  # type: ignore[arg-type]
 
     @property
-    def answered(self) -> Descriptor:
+    def answered(self) -> Message:
         """The message that it answers with."""
         return method_messages(self.method)[1]
 

@@ -233,7 +233,7 @@ class ProvisionFeed:
                 yield batch
 
     async def _read(self, query: Query[_Answer]) -> _Answer:
-        answer, _ = await self._runner.run(query, self._runner.seconds)
+        answer, _ = await self._runner.run(query)
         return answer
 
 

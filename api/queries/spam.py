@@ -11,13 +11,10 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from google.protobuf.descriptor import Descriptor
-
 from api.core.api_errors import InvalidArgumentError, Reason
-from api.core.descriptors import message
+from api.core.descriptors import Message, json_name, message
 from api.core.open_snapshots import OpenSnapshot, Reading
 from api.queries.cursors import IdError, parse_id
-from api.queries.messages import json_name
 from api.queries.pagination import Record
 from api.queries.requests import GetSpamStatistics
 from transforms.spam.lines import parse_nanos
@@ -177,7 +174,7 @@ def _whole(parameters: Mapping[str, str], key: str) -> int:
         return 0
 
 
-def _record(message: Descriptor, values: Mapping[str, Any]) -> Record:
+def _record(message: Message, values: Mapping[str, Any]) -> Record:
     """The record of a message from values by their names in JSON."""
     record = []
     for field in message.fields:

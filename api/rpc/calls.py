@@ -67,7 +67,7 @@ class Calls:
         try:
             (body, more), newest = await runner.run(
                 lambda reading, _: operation.answer(reading, request, write_record),
-                call.seconds(runner.seconds),
+                seconds=call.seconds(runner.seconds),
                 short=operation.short(request),
             )
         except ApiError:
@@ -94,7 +94,7 @@ class Calls:
     async def _send_export(self, request: ExportNetworkHistory, call: Call) -> None:
         runner = self._service.downloads
         query = self._service.exports.of(request)
-        layout, _ = await runner.run(query, call.seconds(runner.seconds))
+        layout, _ = await runner.run(query, seconds=call.seconds(runner.seconds))
         blocks = Blocks(self._service.reading, layout.block, 0, layout.size)
         # The first block before the metadata: what is wrong by then comes before the file's name.
         message = _body(await blocks.next())

@@ -12,12 +12,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
 
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError
 from google.protobuf.message import Message as Wire
 
 from api.core.api_errors import MalformedParameterError
-from api.core.descriptors import message_class, method_messages
+from api.core.descriptors import Field, Message, message_class, method_messages
 from api.queries.messages import Converter, Dictionary, converter
 from api.queries.operation import Operation
 from api.queries.pagination import Record
@@ -27,10 +26,10 @@ from api.queries.requests import TABLES
 Arguments = Dictionary
 
 _WHOLE = {
-    FieldDescriptor.TYPE_INT32: (32, True),
-    FieldDescriptor.TYPE_UINT32: (32, False),
-    FieldDescriptor.TYPE_INT64: (64, True),
-    FieldDescriptor.TYPE_UINT64: (64, False),
+    Field.TYPE_INT32: (32, True),
+    Field.TYPE_UINT32: (32, False),
+    Field.TYPE_INT64: (64, True),
+    Field.TYPE_UINT64: (64, False),
 }
 """Bits of a type of numbers, and whether it has a sign."""
 _Request = TypeVar("_Request")
@@ -39,7 +38,7 @@ Metadata = Callable[[str], str]
 _MOST_DIGITS = 18
 
 
-def write_record(message: Descriptor, record: Record) -> bytes:
+def write_record(message: Message, record: Record) -> bytes:
     """A record as a message."""
     return encoded(message_class(message.full_name), _converter(message)(record))
 
@@ -53,8 +52,8 @@ def encoded(wire: type[Wire], arguments: Arguments) -> bytes:
 
 
 @cache
-def _converter(message: Descriptor) -> Converter:
-    return converter(message, lambda field: field.name, {FieldDescriptor.TYPE_BYTES: bytes.fromhex})
+def _converter(message: Message) -> Converter:
+    return converter(message, lambda field: field.name, {Field.TYPE_BYTES: bytes.fromhex})
 
 
 def _fitted(descriptor: Any, arguments: Arguments) -> Arguments:  # noqa: ANN401 - of either implementation
@@ -67,10 +66,10 @@ def _fitted(descriptor: Any, arguments: Arguments) -> Arguments:  # noqa: ANN401
     return fitted
 
 
-def _fitting(field: FieldDescriptor, value: Any) -> Any:  # noqa: ANN401 - of any field's type
+def _fitting(field: Field, value: Any) -> Any:  # noqa: ANN401 - of any field's type
     if isinstance(value, dict):
         return _fitted(field.message_type, value)
-    if field.type == FieldDescriptor.TYPE_ENUM and value is not None:
+    if field.type == Field.TYPE_ENUM and value is not None:
         return _enum_number(field, value)
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
@@ -79,7 +78,7 @@ def _fitting(field: FieldDescriptor, value: Any) -> Any:  # noqa: ANN401 - of an
     return value
 
 
-def _enum_number(field: FieldDescriptor, value: str | int) -> int:
+def _enum_number(field: Field, value: str | int) -> int:
     """The number of an enum's value; 0 for a name that the enum does not know."""
     if isinstance(value, int):
         return _wrapped(value, 32, signed=True)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import random
-import re
 import shutil
 import socket
 import subprocess
-from base64 import b64decode
 from io import BytesIO
 from pathlib import Path
 from urllib.parse import urlencode
@@ -90,53 +88,6 @@ def test_a_range_may_be_given_by_times_and_snaps_to_segments(
     for wrong in ("from=soon", "from=2001-01-01&to=2001-01-02", "from=5&toBlock=10", "from=9&to=5"):
         answer = _fetch(served, f"{_PATH}?{wrong}&table=TABLE_ORDERS")
         assert answer.status_code == 400, wrong
-
-
-def _sha256(answer: httpx2.Response) -> str | None:
-    """The hash that an answer tells, as `sha256sum` prints it."""
-    found = re.fullmatch("sha-256=:(.+):", answer.headers.get("repr-digest", ""))
-    return b64decode(found[1]).hex() if found else None
-
-
-def test_an_export_tells_its_hash_as_soon_as_it_is_known(built_site: Site) -> None:
-    with serving(settings(built_site.locations)) as served, served.client() as client:
-        assert _sha256(client.head(_ALL)) is None
-        assert _sha256(client.get(_ALL, headers={"Range": "bytes=0-99"})) is None
-        whole = client.get(_ALL)
-        expected = hashlib.sha256(whole.content).hexdigest()
-        assert _sha256(whole) is None  # it was not known when the head left
-        assert _sha256(client.head(_ALL)) == expected
-        assert _sha256(client.get(_ALL)) == expected
-        # Of a range it is still that of the whole: it says what the client will have at the end.
-        assert _sha256(client.get(_ALL, headers={"Range": "bytes=0-99"})) == expected
-
-
-@pytest.mark.parametrize(("timeout", "status"), [("1n", 504), ("abc", 400), ("20S", 200)])
-def test_an_export_is_planned_within_the_time_that_its_client_gives(
-    built_site: Site, timeout: str, status: int
-) -> None:
-    with serving(settings(built_site.locations)) as served, served.client() as client:
-        answer = client.get(_ALL, headers={"Grpc-Timeout": timeout})
-    assert answer.status_code == status
-
-
-@each_of(
-    ("wanted", "is_told"),
-    [
-        ("sha-256=1", True),
-        ("sha-512=3, sha-256=10, unixsum=0", True),
-        ("sha-256=0", False),
-        ("sha-512=3", False),
-        ("md5=1,xsha-256=1", False),
-    ],
-)
-def test_a_head_request_may_ask_for_the_hash(built_site: Site, wanted: str, is_told: bool) -> None:
-    with serving(settings(built_site.locations)) as served, served.client() as client:
-        answer = client.head(_TWO, headers={"Want-Repr-Digest": wanted})
-        assert answer.status_code == 200
-        assert answer.content == b""
-        whole = hashlib.sha256(client.get(_TWO).content).hexdigest()
-        assert _sha256(answer) == (whole if is_told else None)
 
 
 def test_rows_that_no_query_can_find_are_exported_too(tmp_path: Path) -> None:

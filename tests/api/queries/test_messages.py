@@ -23,8 +23,8 @@ from api.core.api_errors import (
     Reason,
     UnavailableError,
 )
-from api.core.descriptors import TRADING_DATA, method_messages
-from api.queries.messages import error_json, is_optional, json_name
+from api.core.descriptors import TRADING_DATA, is_optional, json_name, method_messages
+from api.queries.messages import error_json
 from api.queries.messages import record_json as written_json
 from api.queries.pagination import Page, Record
 from api.queries.records import (

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from api.core.descriptors import POOL, message_class
+from api.core.descriptors import POOL, is_optional, json_name, message_class
 from api.operations import CALLS
-from api.queries.messages import is_optional, json_name
 from tests.api.rpc.protos import COMPILED, compiled
 from tests.cases import each_of
 from transforms.tables.column_facts import enum_names
