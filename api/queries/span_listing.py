@@ -120,7 +120,7 @@ class SpanListing:
                 self.reading.check_interrupt()
                 index = table.lookups
                 if index is None:
-                    rows += self.source.table(table).rows(start, limit, descending=descending)
+                    rows += self._asked(table, low, high, limit, descending=descending)
                 elif not prefix or index.may_have(self.source.pages, prefix[0]):
                     most = limit - len(results)
                     rows += self._paged(index, low, high, most, descending=descending)
@@ -149,6 +149,15 @@ class SpanListing:
         if not descending:
             return max(low, start), high
         return low, start if start and (not high or start[0] <= high[0]) else high
+
+    def _asked(
+        self, table: HeldTable, low: Key, high: Key, limit: int, *, descending: bool
+    ) -> list[Row]:
+        """The first rows of a volume without pages, as they are met."""
+        start, end = (high, low) if descending else (low, high)
+        rows = self.source.table(table).rows(start, limit, descending=descending)
+        places = ((row, self.source.order(row)[: len(end)]) for row in rows)
+        return [row for row, at in places if not end or (at >= end if descending else at <= end)]
 
     def _paged(
         self, index: IndexFile, low: Key, high: Key, limit: int, *, descending: bool

@@ -6,7 +6,6 @@ The rows lie in many volumes; a few withdrawals are in two of them, of which the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import md5
 from operator import itemgetter
 
@@ -27,7 +26,6 @@ from transforms.lookups.lookup_tables import (
     latest_sql,
 )
 from transforms.lookups.row_columns import WITHDRAWAL
-from transforms.sessions import Time, Value
 
 _CURSORS = CursorFormat(("vegaTime", TIME), ("id", ID), ("partyId", ID), extra=1)
 _TIME, _ID, _PARTY = 0, 1, 2
@@ -39,7 +37,7 @@ def list_withdrawals(reading: Reading, request: ListWithdrawals) -> Page:
     """List the withdrawals of a party or of all. Raises `InvalidArgumentError`."""
     party = _party(request.party_id)
     window = request.pagination.window(_CURSORS)
-    section = cut(current_withdrawals(reading, party, _period(request)), window)
+    section = cut(current_withdrawals(reading, party, *_period(request)), window)
     return page(section, section.cursors(_CURSORS), withdrawal)
 
 
@@ -66,50 +64,32 @@ def _party(text: str) -> str:
         raise InvalidArgumentError(Reason.INVALID_PARTY_ID) from None
 
 
-def _period(request: ListWithdrawals) -> Period:
+def _period(request: ListWithdrawals) -> tuple[int | None, int | None]:
+    """The times that are asked for, in microseconds: from the first on, before the second."""
     start, end = request.date_range.start_timestamp, request.date_range.end_timestamp
     if start is not None and end is not None and start > end:
         raise InvalidArgumentError(
             Reason.INVALID_DATE_RANGE, f"it starts at {start}, after its end at {end}"
         )
-    return Period(*(None if nanos is None else nanos // 1000 for nanos in (start, end)))
+    return start and start // 1000, end and end // 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Period:
-    """The times that are asked for, in microseconds: from `start` on, before `end`."""
-
-    start: int | None = None
-    end: int | None = None
-
-    @property
-    def filters(self) -> str:
-        """SQL over rows, in which `bounds` are bound to `$1`, ...; empty for all rows."""
-        operators = [
-            than for than, time in ((">=", self.start), ("<", self.end)) if time is not None
-        ]
-        return " and ".join(f"vega_time {than} ${at}" for at, than in enumerate(operators, 1))
-
-    @property
-    def bounds(self) -> tuple[Time, ...]:
-        """What `filters` binds."""
-        return tuple(Time(time) for time in (self.start, self.end) if time is not None)
-
-
-def current_withdrawals(reading: Reading, party: str, period: Period) -> Listing:
+def current_withdrawals(
+    reading: Reading, party: str, start: int | None, end: int | None
+) -> Listing:
     """The withdrawals of a party, or of all for an empty one, ascending by time, id and party.
 
-    A row has the columns of `WITHDRAWAL`.
+    A row has the columns of `WITHDRAWAL`. `start` and `end` are as `_period` has them.
     """
+    prefix = (party,) if party else ()
     source = ListingSource(
         pages=BY_PARTY if party else BY_TIME,
-        prefix=(party,) if party else (),
+        prefix=prefix,
         key=itemgetter(_PARTY, _TIME, _ID) if party else _key,
         order=_key,
-        table=lambda table: _table_listing(reading, table, party, period),
+        table=lambda table: QueryListing(reading, _relation(table, len(prefix)), prefix),
     )
-    listing = SpanListing(reading, _spans(reading), source, period.start, period.end)
-    return latest(reading, LATEST, listing)
+    return latest(reading, LATEST, SpanListing(reading, _spans(reading), source, start, end))
 
 
 def _rows_with_id(reading: Reading, id_: str) -> list[Row]:
@@ -144,20 +124,11 @@ def _spans(reading: Reading) -> Sequence[TimeSpan]:
     )
 
 
-def _table_listing(reading: Reading, table: HeldTable, party: str, period: Period) -> Listing:
-    """The rows of a volume that has no lookups."""
-    filters = period.filters
-    bound: tuple[Value, ...] = period.bounds
-    conditions = [filters] if filters else []
-    if party:
-        conditions.append(f"party_id = ${len(bound) + 1}")
-        bound = (*bound, party)
-    rows = latest_sql(table.source)
-    sql = (
-        f"select {WITHDRAWAL.inner(table.columns)} from ({rows}) "  # noqa: S608 - ours
-        f"where {' and '.join(conditions) or 'true'}"
-    )
-    return QueryListing(reading, Relation(sql, _KEYS, WITHDRAWAL.shown, len(bound)), bound)
+def _relation(table: HeldTable, bound: int) -> Relation:
+    """The rows of a volume that has no lookups, of one party where a value is bound."""
+    rows = f"select {WITHDRAWAL.inner(table.columns)} from ({latest_sql(table.source)})"  # noqa: S608
+    sql = f"{rows} where party_id = $1" if bound else rows
+    return Relation(sql, _KEYS, WITHDRAWAL.shown, bound)
 
 
 def _identity(row: Row) -> bytes:
