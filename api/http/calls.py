@@ -11,12 +11,9 @@ from typing import Generic, TypeVar
 from starlette.types import Receive, Scope, Send
 
 from api.core.api_errors import ApiError, CancelledError, MalformedParameterError
-from api.core.clients import Room
-from api.core.open_snapshots import Block, Reading
-from api.core.workers import Cancellation, Headers, QueryRunner, block_headers
+from api.core.workers import QueryRunner
 from api.http.answers import (
     Answer,
-    RawHeaders,
     departure,
     encoded,
     failure,
@@ -25,7 +22,7 @@ from api.http.answers import (
 )
 from api.http.parameters import parse_query, read_request
 from api.queries.messages import record_json
-from api.queries.operation import Operation
+from api.queries.operation import Answers, Operation
 
 _Request = TypeVar("_Request")
 # The network's gateway sends both types with an error, and its clients may look for either.
@@ -43,43 +40,26 @@ class CallEndpoint(Generic[_Request]):
 
     def __init__(self, operation: Operation[_Request], runner: QueryRunner) -> None:
         self._operation = operation
-        self._runner = runner
-        self._fixed = operation.fixed(record_json)
+        self._answers = Answers(operation, runner, record_json)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         scope["operation"] = self._operation.name
         query = await read_query(scope, receive)
         request = read_request(self._operation, query, scope["path_params"])
-        answer = await self._run(request, receive, room_of(scope))
+        try:
+            body, headers = await self._answers.of(request, departure(receive))
+            room_of(scope).take(len(body))
+            answer = Answer(200, body, headers=encoded(headers))
+        except CancelledError:
+            raise
+        except ApiError as error:
+            answer = failure(error, (_ERROR_TYPE, *encoded(self._answers.block_headers())))
         await answer(scope, receive, send)
 
     def refusal(self, error: ApiError) -> Answer:
         """The answer to a request that may not ask now."""
-        return failure(error, _block_headers(self._runner.newest))
-
-    async def _run(self, request: _Request, receive: Receive, room: Room) -> Answer:
-        operation = self._operation
-        if self._fixed is not None:
-            return Answer(200, self._fixed, headers=_block_headers(self._runner.newest))
-
-        def query(reading: Reading, _: Cancellation) -> tuple[bytes, Headers]:
-            return operation.answer(reading, request, record_json)
-
-        try:
-            (body, more), newest = await self._runner.run(
-                query, departure(receive), short=operation.short(request)
-            )
-            room.take(len(body))
-        except CancelledError:
-            raise
-        except ApiError as error:
-            return failure(error, (_ERROR_TYPE, *_block_headers(self._runner.newest)))
-        return Answer(200, body, headers=(*encoded(more), *_block_headers(newest)))
-
-
-def _block_headers(newest: Block | None) -> RawHeaders:
-    return encoded(block_headers(newest))
+        return failure(error, encoded(self._answers.block_headers()))
 
 
 async def read_query(scope: Scope, receive: Receive) -> list[tuple[str, str]]:

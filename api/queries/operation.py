@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from api.core.descriptors import Message, method_messages
 from api.core.open_snapshots import Reading
-from api.core.workers import Headers
+from api.core.workers import Departure, Headers, QueryRunner, block_headers
 from api.queries.pagination import Page, Record
 from api.queries.parameters import Parameters, parameters_of
 
@@ -60,14 +60,6 @@ class Operation(Generic[_Request]):
         """The message that it answers with."""
         return method_messages(self.method)[1]
 
-    def short(self, request: _Request) -> str:
-        """The name, where the request is short; see `QueryRunner.run`."""
-        return self.name if self.is_short(request) else ""
-
-    def fixed(self, write: Write) -> bytes | None:
-        """The answer that is always the same, as a shell writes it; None where there is none."""
-        return write(self.answered, self.query) if isinstance(self.query, tuple) else None
-
     def answer(self, reading: Reading, request: _Request, write: Write) -> tuple[bytes, Headers]:
         """The answer to a request, as a shell writes it, and its headers."""
         headers = self.headers(reading, request)
@@ -79,6 +71,39 @@ class Operation(Generic[_Request]):
         return self._written(reading, request, write), headers
 
     def _written(self, reading: Reading, request: _Request, write: Write) -> bytes:
-        assert callable(self.query)
-        answer = self.query(reading, request)
+        answer = self.query(reading, request) if callable(self.query) else self.query
+        assert answer is not None
         return write(self.answered, (answer.record,) if isinstance(answer, Page) else answer)
+
+
+class Answers(Generic[_Request]):
+    """The answers to an operation, as one shell writes them."""
+
+    def __init__(self, operation: Operation[_Request], runner: QueryRunner, write: Write) -> None:
+        self._operation = operation
+        self._runner = runner
+        self._write = write
+        query = operation.query
+        self._fixed = write(operation.answered, query) if isinstance(query, tuple) else None
+
+    async def of(
+        self,
+        request: _Request,
+        departure: Departure | None = None,
+        seconds: float | None = None,
+    ) -> tuple[bytes, Headers]:
+        """The answer to a request, and its headers; see `QueryRunner.run`."""
+        if self._fixed is not None:
+            return self._fixed, self.block_headers()
+        operation = self._operation
+        (body, more), newest = await self._runner.run(
+            lambda reading, _: operation.answer(reading, request, self._write),
+            departure,
+            seconds,
+            operation.name if operation.is_short(request) else "",
+        )
+        return body, (*more, *block_headers(newest))
+
+    def block_headers(self) -> Headers:
+        """The headers of an answer that no snapshot was asked for."""
+        return block_headers(self._runner.newest)

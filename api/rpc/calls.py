@@ -15,10 +15,10 @@ from typing import Any
 from api.core.api_errors import ApiError, Code
 from api.core.descriptors import message_class
 from api.core.telemetry import log
-from api.core.workers import Blocks, block_headers
+from api.core.workers import Blocks
 from api.operations import EXPORT, STREAM
 from api.queries.liquidity import ProvisionFilter
-from api.queries.operation import Operation
+from api.queries.operation import Answers, Operation
 from api.queries.pagination import Record
 from api.queries.requests import ExportNetworkHistory
 from api.rpc.call import Call, Unary
@@ -45,36 +45,21 @@ class Calls:
 
     def unary(self, operation: Operation[Any]) -> Unary:
         """What answers the calls of an operation with one message."""
-        fixed = operation.fixed(write_record)
+        runner = self._service.calls
+        answers = Answers(operation, runner, write_record)
 
         async def answer(data: bytes, call: Call) -> bytes:
             try:
                 self._admit(call)
                 request = read_request(operation, data, call.given)
+                body, headers = await answers.of(request, seconds=call.seconds(runner.seconds))
             except ApiError:
-                call.add_headers(block_headers(self._service.calls.newest))
+                call.add_headers(answers.block_headers())
                 raise
-            if fixed is None:
-                return await self._ask(operation, request, call)
-            call.add_headers(block_headers(self._service.calls.newest))
-            return fixed
+            call.add_headers(headers)
+            return body
 
         return answer
-
-    async def _ask(self, operation: Operation[Any], request: object, call: Call) -> bytes:
-        runner = self._service.calls
-
-        try:
-            (body, more), newest = await runner.run(
-                lambda reading, _: operation.answer(reading, request, write_record),
-                seconds=call.seconds(runner.seconds),
-                short=operation.short(request),
-            )
-        except ApiError:
-            call.add_headers(block_headers(runner.newest))
-            raise
-        call.add_headers((*more, *block_headers(newest)))
-        return body
 
     async def export(self, data: bytes, call: Call) -> None:
         """Send the ZIP of a range in messages of about 1 MiB (spec 4.1).

@@ -47,7 +47,7 @@ def _answer(
     operation: Operation[Any], reading: Reading, query: QueryPairs, path: dict[str, str]
 ) -> bytes:
     request = read_request(operation, query, path)
-    return operation.fixed(record_json) or operation.answer(reading, request, record_json)[0]
+    return operation.answer(reading, request, record_json)[0]
 
 
 def page(reading: Reading, request: str) -> tuple[list[Json], Json]:
