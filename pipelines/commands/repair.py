@@ -10,14 +10,11 @@ from exporters.archive.figures import size_text
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import DAMAGED, OK
 from pipelines.commands.options import json_option, open_site, warehouse_option
-from transforms.warehouse.repair.log_repair import RepairChoice, RepairReport, repair
+from transforms.warehouse.repair.log_repair import RepairReport, repair
 
 
 @click.command("repair")
 @warehouse_option
-@click.option(
-    "--take-volumes", is_flag=True, help="Volumes that the log does not name are right: take them."
-)
 @click.option(
     "--trust-log", is_flag=True, help="The log is right: leave volumes that it does not name."
 )
@@ -25,7 +22,6 @@ from transforms.warehouse.repair.log_repair import RepairChoice, RepairReport, r
 @json_option
 def command(
     warehouse: str | None,
-    take_volumes: bool,
     trust_log: bool,
     quick: bool,
     as_json: bool,
@@ -35,30 +31,22 @@ def command(
     Damaged snapshots are followed by a sound one, files that are missing or damaged are no longer
     named, volumes that no snapshot names are taken in where their blocks are free. No file is
     deleted but what other programs wrote: logs of DuckDB beside volumes, a changed current.duckdb.
-    Where a backup of the log stands beside newer volumes, or the log of another warehouse,
-    nothing is done unless you say which is right.
 
     The exit code is 5 where something was found, also where it was repaired: run it again to see
     whether all is well.
     """
-    if take_volumes and trust_log:
-        raise click.UsageError("give --take-volumes or --trust-log, not both")
-    choice = (
-        RepairChoice.TAKE_VOLUMES if take_volumes else RepairChoice.TRUST_LOG if trust_log else None
-    )
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse)
     with screen.progress("examining") as advance:
-        report = repair(site.warehouse.backing, choice, quick=quick, advance=advance)
+        report = repair(site.warehouse.backing, trust_log=trust_log, quick=quick, advance=advance)
     _show(screen, report)
     return DAMAGED if report.findings else OK
 
 
 def _show(screen: Screen, report: RepairReport) -> None:
-    is_done = not report.is_undecided
     screen.table(
         "found",
-        ("what", "problem", "what was done" if is_done else "what to do"),
+        ("what", "problem", "what was done"),
         ((finding.what, finding.problem, finding.remedy) for finding in report.findings),
     )
     summary = (
@@ -69,8 +57,6 @@ def _show(screen: Screen, report: RepairReport) -> None:
     screen.document(
         {
             "findings": [asdict(finding) for finding in report.findings],
-            "repaired": is_done and bool(report.findings),
-            "undecided": report.is_undecided,
             "volumes": report.volumes,
             "bytes": report.bytes,
             "snapshot": report.snapshot,

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from pipelines.cli import main
 from pipelines.commands.group import strata
 from pipelines.settings import Settings
 from pipelines.site.site import Site
@@ -52,7 +51,7 @@ def test_a_sound_warehouse_ends_with_0_and_what_was_read(settings: Settings) -> 
     assert result.return_value == 0
     assert "Nothing is wrong. read: 3 volumes, " in result.stdout
     code, said = _json(settings, "--quick")
-    assert (code, said["findings"], said["repaired"], said["bytes"]) == (0, [], False, 0)
+    assert (code, said["findings"], said["bytes"]) == (0, [], 0)
 
 
 def test_findings_are_shown_and_repaired_and_then_gone(settings: Settings) -> None:
@@ -60,34 +59,19 @@ def test_findings_are_shown_and_repaired_and_then_gone(settings: Settings) -> No
     Path(settings.warehouse, missing).unlink()
 
     code, said = _json(settings, "--quick")
-    assert (code, said["repaired"], said["undecided"]) == (5, True, False)
+    assert code == 5
     assert [row["what"] for row in said["findings"]] == [missing]
     assert said["findings"][0]["problem"] == "it is missing"
     assert _json(settings)[0] == 0
 
 
-@pytest.mark.parametrize(("remedy", "volumes"), [("--take-volumes", 2), ("--trust-log", 1)])
-def test_an_older_log_is_explained_until_somebody_chooses(
-    settings: Settings, remedy: str, volumes: int
+@pytest.mark.parametrize(("options", "volumes"), [((), 2), (("--trust-log",), 1)])
+def test_an_older_log_takes_in_volumes_unless_it_is_trusted(
+    settings: Settings, options: tuple[str, ...], volumes: int
 ) -> None:
     log = Path(settings.warehouse, "log")
     shutil.rmtree(log)
     shutil.copytree(Path(settings.warehouse).parent / "backup", log)
-
-    for _ in range(2):
-        result = _run(settings)
-        assert result.return_value == 5
-        assert f"strata repair {remedy}" in result.stdout
-        code, said = _json(settings)
-        assert (code, said["undecided"], said["repaired"]) == (5, True, False)
-    assert _json(settings, remedy)[0] == 5
+    assert _json(settings, *options)[0] == 5
     assert len(Site(settings).loaded_catalog().history()) == volumes
-    assert _run(settings, *([remedy] if volumes == 1 else [])).return_value == 0
-
-
-def test_both_choices_at_once_are_wrong_usage(
-    settings: Settings, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main(["repair", "--warehouse", settings.warehouse, "--take-volumes", "--trust-log"])
-    assert "not both" in capsys.readouterr().err
+    assert _run(settings, *options).return_value == 0

@@ -1,12 +1,11 @@
 """Repairs copies of a warehouse, each killed one step later than the one before.
 
-    python -m tests.transforms.kill_process TEMPLATE COPIES ACTION KILLS
+    python -m tests.transforms.kill_process TEMPLATE COPIES KILLS
 
 A step is whatever gives a file its name or takes one away. `COPIES/1` is killed by SIGKILL before
-the first one, `COPIES/2` before the second, until one comes to its end. ACTION is the
-name of a choice of `repair`, or `repair` for none. With KILLS of less than `EVERY_STEP`, steps are
-passed over that follow one inside the scratch folders: the warehouse is the same before them as
-before the step that is not, and there is less scratch.
+the first one, `COPIES/2` before the second, until one comes to its end. With KILLS of less than
+`EVERY_STEP`, steps are passed over that follow one inside the scratch folders: the warehouse is the
+same before them as before the step that is not, and there is less scratch.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import sys
 from itertools import count
 from pathlib import Path
 
-from transforms.warehouse.repair.log_repair import RepairChoice, repair
+from transforms.warehouse.repair.log_repair import repair
 from transforms.warehouse.warehouse_address import open_warehouse
 
 EVERY_STEP = 100
@@ -26,9 +25,9 @@ STEPS = ("os.link", "os.rename", "os.remove", "os.rmdir", "os.symlink")
 SCRATCH = {"scratch", ".strata-scratch"}
 
 
-def act(root: Path, action: str) -> None:
+def act(root: Path) -> None:
     """Do it once."""
-    repair(open_warehouse(root).backing, None if action == "repair" else RepairChoice(action))
+    repair(open_warehouse(root).backing)
 
 
 def _is_scratch(event: str, arguments: tuple[object, ...], root: Path) -> bool:
@@ -53,15 +52,15 @@ def _kill_before(step: int, root: Path, *, is_every: bool) -> None:
 
 def main() -> None:
     """Kill one process after another."""
-    template, copies, action = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
-    is_every = int(sys.argv[4]) >= EVERY_STEP
+    template, copies = Path(sys.argv[1]), Path(sys.argv[2])
+    is_every = int(sys.argv[3]) >= EVERY_STEP
     for step in count(1):
         root = copies / str(step)
         shutil.copytree(template, root, symlinks=True)
         child = os.fork()  # nothing runs here yet but this
         if child == 0:
             _kill_before(step, root, is_every=is_every)
-            act(root, action)
+            act(root)
             os._exit(0)
         _, status = os.waitpid(child, 0)
         if not os.WIFSIGNALED(status):

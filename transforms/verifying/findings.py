@@ -94,11 +94,7 @@ MADE_AGAIN = Remedy(("strata status",), "the next command makes it again")
 RESTORE = Remedy(
     (), "put it back from a backup, or run strata publish with the warehouse of this chain"
 )
-CHOOSE = Remedy(
-    (),
-    "strata repair says what is there; then choose strata repair --take-volumes or "
-    "strata repair --trust-log",
-)
+REPAIR_OR_TRUST = Remedy(REPAIR.commands, "or strata repair --trust-log, which leaves volumes")
 
 
 def replace_zips(table: str, blocks: BlockRange) -> Remedy:

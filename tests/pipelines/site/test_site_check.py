@@ -366,8 +366,8 @@ def test_damage_is_found_and_the_remedy_that_is_named_mends_it(place: Place, dam
 
 def test_a_lost_document_is_made_again_from_the_volumes(place: Place) -> None:
     _newest_snapshot(place).unlink()
-    assert "--take-volumes" in place.verify()[1]["findings"][0]["remedy"]
-    place.run("repair", "--take-volumes")
+    assert "--trust-log" in place.verify()[1]["findings"][0]["remedy"]
+    place.run("repair")
     assert place.verify()[0] == 0
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from transforms.verifying.findings import (
-    CHOOSE,
     FIRST_LOAD,
     MADE_AGAIN,
     REPAIR,
+    REPAIR_OR_TRUST,
     Finding,
     Problem,
     Remedy,
@@ -54,7 +54,7 @@ def log_findings(
         where = backing.store.describe(snapshot_key(number))
         yield Finding(Problem.DAMAGED, where, problem, REPAIR)
     if state.conflict:
-        yield Finding(Problem.DAMAGED, place, state.conflict, CHOOSE)
+        yield Finding(Problem.DAMAGED, place, state.conflict, REPAIR_OR_TRUST)
     memory = NewestSnapshot(backing.cache)
     if memory.path.exists() and memory.snapshot() is None:
         what = "what this machine remembers of the log is damaged"

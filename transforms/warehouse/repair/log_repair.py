@@ -1,15 +1,14 @@
 """Repair: the log is made again, or goes on, from the files that are there.
 
 One rule: named files that are missing or damaged are no longer named; volumes that are sound, agree
-with the rest and have blocks that it lacks are named. Where the log is not the one that was seen,
-or is older than volumes, a person chooses. No file is removed but what other programs wrote.
+with the rest and have blocks that it lacks are named. Who puts an older log there on purpose says
+that it is to be trusted. No file is removed but what other programs wrote.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
 from transforms.duck_files import FOREIGN_LOG, remove_log
 from transforms.errors import BusyError, IntegrityError
@@ -42,13 +41,6 @@ _REMEDIES = {
 }
 
 
-class RepairChoice(StrEnum):
-    """What is right where the log is older than, or contradicts, volumes or what was seen."""
-
-    TAKE_VOLUMES = "take-volumes"
-    TRUST_LOG = "trust-log"
-
-
 @dataclass(frozen=True, slots=True)
 class RepairFinding:
     """A file (or the log) with what is wrong with it, and what is done about it."""
@@ -60,33 +52,30 @@ class RepairFinding:
 
 @dataclass(slots=True)
 class RepairReport:
-    """What was found, and read for it; `snapshot` is the newest afterwards (0: there is none).
-
-    `is_undecided` says that nothing was done because the operator has to choose.
-    """
+    """What was found, and read for it; `snapshot` is the newest afterwards (0: there is none)."""
 
     volumes: int = 0
     bytes: int = 0
     snapshot: int = 0
     findings: list[RepairFinding] = field(default_factory=list)
-    is_undecided: bool = False
 
 
 def repair(
     backing: Backing,
-    choice: RepairChoice | None = None,
     *,
+    trust_log: bool = False,
     quick: bool = False,
     advance: Advance = lambda _: None,
 ) -> RepairReport:
     """Examine a warehouse and repair what can be; `quick` compares named files' sizes only.
 
+    With `trust_log`, a sound log is right: what it does not name is left, and nothing is missed.
     May be killed and run again, and beside loads and readers. Raises `IntegrityError` where volumes
     contradict each other, `ConfigError` for a log of a newer release, `BusyError` where another
     process repairs; errors of the machine and of the network pass: what cannot be reached is not
     missing.
     """
-    attempt = _Repair(backing, choice, advance, quick)
+    attempt = _Repair(backing, trust_log, advance, quick)
     attempt.run()
     attempt.report.findings += remove_foreign_writes(backing)
     return attempt.report
@@ -134,7 +123,7 @@ def _without(snapshot: Snapshot, bad: frozenset[StoredFile]) -> Snapshot:
 @dataclass
 class _Repair:
     backing: Backing
-    choice: RepairChoice | None
+    trust_log: bool
     advance: Advance
     quick: bool
     report: RepairReport = field(default_factory=RepairReport)
@@ -142,27 +131,24 @@ class _Repair:
     def __post_init__(self) -> None:
         self.state = read_state(self.backing)
         self.place = self.backing.store.describe()
-        self.is_trusted = self.choice is RepairChoice.TRUST_LOG
+        self.is_trusted = self.trust_log and self.state.end.sound is not None
 
     def run(self) -> None:
         """Examine, and write a snapshot if there is a reason to."""
         state, end = self.state, self.state.end
-        if state.conflict and self.choice is None:
-            self._explain()
-            return
-        if not (state.conflict or end.top or state.infos):
+        if not (end.top or state.infos):
             self._find(self.place, "there is no log and no volume", "is this the right place?")
             return
         for number, problem in end.damaged:
             self._find(snapshot_key(number), problem, "a new snapshot follows it")
         if state.conflict:
-            self._find(LOG, state.conflict, f"you chose --{self.choice}")
+            self._find(LOG, state.conflict, "a new snapshot follows")
         elif end.sound is None:
             what = f"there is no sound snapshot; there are {len(state.infos)} volumes"
             self._find(LOG, what, "a snapshot is made from the volumes")
         base = self._base()
         for loss in base.losses if self.is_trusted else ():
-            self._find(LOG, f"it misses {loss}", f"missed no more: you chose --{self.choice}")
+            self._find(LOG, f"it misses {loss}", "missed no more")
         begins = bool(self.report.findings)
         change = self._change(base)
 
@@ -175,29 +161,11 @@ class _Repair:
         else:
             self.report.snapshot = self.backing.log.commit(changed).number
 
-    def _explain(self) -> None:
-        """Say what an operator can choose from, and what it would mean for each volume."""
-        self.report.is_undecided = True
-        self.report.snapshot = self.state.end.top
-        self._find(
-            LOG,
-            self.state.conflict,
-            "choose: strata repair --take-volumes, if the volumes that the log does not name are "
-            "right; strata repair --trust-log, if the log is",
-        )
-        for info in lacking(self.state.infos, self.state.end.sound or new_warehouse()):
-            remedy = "--take-volumes: taken in; --trust-log: left where it is"
-            self._find(info.key, _UNNAMED, remedy)
-
     def _base(self) -> Snapshot:
         """What is held against the files: the newest sound snapshot, or an empty one."""
         sound, last_seen = self.state.end.sound, self.state.last_seen
-        if last_seen is None:
+        if sound or last_seen is None:
             return sound or new_warehouse()
-        is_taken = self.choice is RepairChoice.TAKE_VOLUMES
-        # Of another warehouse's log the volumes may be taken, and ours goes on.
-        if sound and not (is_taken and sound.warehouse != last_seen.warehouse):
-            return sound
         return replace(new_warehouse(), warehouse=last_seen.warehouse)
 
     def _change(self, base: Snapshot) -> _Change:
@@ -261,10 +229,9 @@ class _Repair:
                 yield entry
 
     def _begin(self, change: _Change) -> None:
-        """Write a snapshot that follows none.
+        """Write a snapshot that follows none, beyond all that anybody can have seen.
 
-        Where the newest is not the right one it is beyond all that anybody can have seen, and
-        repeated after the newest, before and afterwards: whoever knows that one looks there.
+        It is repeated after the newest, before and afterwards: whoever knows that one looks there.
         """
         base, target, state = change.base, change.applied(change.base), self.state
         warehouses = {other.origin.warehouse for other in change.others}
@@ -274,12 +241,9 @@ class _Repair:
             base = replace(base, losses=())
         else:
             target = replace(target, captures=newest_captures(self.backing))
-        top, numbers = state.end.top, [state.end.top + 1]
-        if state.conflict or state.end.sound is None:
-            seen = state.last_seen.number if state.last_seen else 0
-            later = [*state.later.values(), *(other.origin.snapshot for other in change.others)]
-            beyond = next_generation(max([top, seen, *later]))
-            numbers = [top + 1, beyond, top + 2] if top else [beyond]
+        origins = (other.origin.snapshot for other in change.others)
+        top, beyond = state.end.top, next_generation(max([state.latest, *origins]))
+        numbers = [top + 1, beyond, top + 2] if top else [beyond]
         snapshot = following(replace(base, number=numbers[0] - 1), "", target, ())
         for number in numbers:
             if self.backing.log.create(replace(snapshot, number=number)) is None:

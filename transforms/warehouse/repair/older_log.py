@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -21,16 +21,16 @@ _NAME = re.compile(r"(?:manifests|state)/(\d+)-(\d+)\.[0-9a-f]{64}\.parquet")
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """What there is of the log, whatever its condition, and of volumes, named or not.
+    """What there is of the log, whatever its condition, and of manifests, named or not.
 
-    `later` are manifests that were built upon a later snapshot than the newest, with its number;
-    `conflict` says why the log is not the one that this machine has seen, or is older than these.
+    `latest` is the number of the last snapshot that anybody is known to have seen; `conflict` says
+    why the log is not the one that this machine has seen, or is older than volumes.
     """
 
     infos: Sequence[ObjectInfo]
     last_seen: Snapshot | None
     end: LogEnd
-    later: Mapping[str, int]
+    latest: int
     conflict: str
 
 
@@ -38,12 +38,11 @@ def read_state(backing: Backing) -> LogState:
     """Read the log. Raises `ConfigError` for one of a newer release, and for an absent bucket."""
     # In this order: other processes may go on meanwhile.
     infos, last_seen = listed_volumes(backing.store), backing.log.last_seen()
-    end = backing.log.end()
-    later = _later_volumes(backing, end.sound, end.top, infos) if end.sound else {}
-    conflict = end.conflict(last_seen, f"the log of {backing.store.describe()}")
-    if later and not conflict:
-        conflict = _older_log(backing, end.top, later)
-    return LogState(infos, last_seen, end, later, conflict)
+    end, place = backing.log.end(), f"the log of {backing.store.describe()}"
+    number, sentence = _later(backing, end.sound, end.top, infos) if end.sound else (0, "")
+    seen = last_seen.number if last_seen else 0
+    conflict = end.conflict(last_seen, place) or sentence
+    return LogState(infos, last_seen, end, max(end.top, seen, number), conflict)
 
 
 def check_not_lost(backing: Backing) -> None:
@@ -67,46 +66,46 @@ def check_not_older(
     if snapshot is None:
         return
     infos = listed(backing.store, "manifests") if manifests is None else manifests
-    later = _later_volumes(backing, snapshot, snapshot.number, infos)
+    _, sentence = _later(backing, snapshot, snapshot.number, infos)
     # Otherwise another process has gone on, and built them just now.
-    if later and backing.log.numbers()[-1:] == [snapshot.number]:
-        raise IntegrityError(f"{_older_log(backing, snapshot.number, later)}: {CHOICE}")
+    if sentence and backing.log.numbers()[-1:] == [snapshot.number]:
+        raise IntegrityError(f"{sentence}: {CHOICE}")
 
 
-def _later_volumes(
+def _later(
     backing: Backing, snapshot: Snapshot, top: int, infos: Iterable[ObjectInfo]
-) -> dict[str, int]:
-    """The listed manifests that were built upon a later snapshot than the newest, with its number.
+) -> tuple[int, str]:
+    """The last snapshot that unnamed manifests were built upon; a sentence if it is after `top`.
 
     `snapshot` is the newest sound one, `top` the number of the newest. Only files are read that
     it does not name, with blocks that named volumes lack: normally there are none. What a killed
     load left was built upon a snapshot that is still in the log; volumes of another warehouse, and
     what cannot be read, do not count.
     """
-    later: dict[str, int] = {}
+    number, key = top, ""
     for info in lacking(infos, snapshot):
         with suppress(IntegrityError, FileNotFoundError):
-            file = StoredFile(info.key, info.size, info.key.split(".")[-2])
+            file = listed_file(info)
             backing.files.bring([file])
             origin = read_about(backing.files.path(file)).origin
-            if origin.warehouse == snapshot.warehouse and origin.snapshot > top:
-                later[info.key] = origin.snapshot
-    return later
-
-
-def _older_log(backing: Backing, top: int, later: Mapping[str, int]) -> str:
-    """The sentence that says so."""
-    key = max(later, key=lambda key: later[key])
-    return (
+            if origin.warehouse == snapshot.warehouse and origin.snapshot > number:
+                number, key = origin.snapshot, info.key
+    sentence = (
         f"the log of {backing.store.describe()} is older than its volumes: it ends with snapshot "
-        f"{top}, and {key}, which it does not name, was built upon snapshot {later[key]}"
+        f"{top}, and {key}, which it does not name, was built upon snapshot {number}"
     )
+    return number, sentence if key else ""
 
 
 def volume_blocks(key: str) -> BlockRange | None:
     """The blocks that a manifest's name says; None for another file."""
     match = _NAME.fullmatch(key)
     return BlockRange(int(match[1]), int(match[2])) if match else None
+
+
+def listed_file(info: ObjectInfo) -> StoredFile:
+    """A listed file as its name describes it."""
+    return StoredFile(info.key, info.size, info.key.split(".")[-2])
 
 
 def listed_volumes(store: Store) -> list[ObjectInfo]:

@@ -27,7 +27,7 @@ from transforms.warehouse.manifests.manifest import (
 from transforms.warehouse.manifests.manifest_rows import Origin
 from transforms.warehouse.manifests.receipts import LoadedSegment
 from transforms.warehouse.manifests.shapes import Volume
-from transforms.warehouse.repair.older_log import listed, volume_blocks
+from transforms.warehouse.repair.older_log import listed, listed_file, volume_blocks
 
 Advance = Callable[[int], None]
 """Called with the bytes that were just read."""
@@ -51,7 +51,7 @@ def describe_volume(
     Raises `IntegrityError` where it is damaged or not what its name says, `FileNotFoundError` where
     it is gone by now.
     """
-    file = StoredFile(info.key, info.size, info.key.split(".")[-2])
+    file = listed_file(info)
     place = backing.store.describe(file.key)
     _prove(backing, file, advance)
     backing.files.bring([file])

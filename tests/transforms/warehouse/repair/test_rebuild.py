@@ -217,7 +217,7 @@ def test_killed_at_any_step_and_run_again_it_is_the_same(
     subprocess.run(
         [
             *(sys.executable, "-m", "tests.transforms.kill_process"),
-            *(lost / "w", copies, "repair", str(kills)),
+            *(lost / "w", copies, str(kills)),
         ],
         cwd=_PROJECT,
         check=True,
@@ -225,7 +225,7 @@ def test_killed_at_any_step_and_run_again_it_is_the_same(
     killed = sorted(copies.iterdir())
     assert len(killed) > 6  # nothing, four index files, the snapshot, what was seen
     for root in killed:
-        act(root, "repair")
+        act(root)
         volumes = _snapshot(open_warehouse(root)).volumes
         assert [volume.file for volume in volumes] == [one.file for one in _before(lost).volumes]
         assert len(list((root / "log").iterdir())) == 1
