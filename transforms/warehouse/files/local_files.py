@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from threading import Event, Lock
+from threading import Event
 from typing import BinaryIO
 
 from transforms.duck_files import FOREIGN_LOG, log_beside, remove_log
@@ -37,10 +37,6 @@ _REMEDIES = {
     "spam": "run strata repair, then strata captures",
 }
 _DOWNLOADS = 4
-
-
-def _unreported(_: int) -> None:
-    """Nobody wants to know the progress."""
 
 
 class LocalFiles:
@@ -70,30 +66,17 @@ class LocalFiles:
             raise ConfigError(f"{file.key!r} is no key of {', '.join(_FOLDERS)}: it has no copy")
         return self._cache / checked_key(file.key)
 
-    def bring(
-        self,
-        files: Iterable[StoredFile],
-        progress: Callable[[int], None] = _unreported,
-        *,
-        recheck: bool = False,
-    ) -> None:
+    def bring(self, files: Iterable[StoredFile], *, recheck: bool = False) -> None:
         """Make all of `files` local, as `hold` does, but let them be removed again afterwards."""
-        with self.hold(files, progress, recheck=recheck):
+        with self.hold(files, recheck=recheck):
             pass
 
     @contextmanager
-    def hold(
-        self,
-        files: Iterable[StoredFile],
-        progress: Callable[[int], None] = _unreported,
-        *,
-        recheck: bool = False,
-    ) -> Iterator[None]:
+    def hold(self, files: Iterable[StoredFile], *, recheck: bool = False) -> Iterator[None]:
         """Make all of `files` local and keep them so until the block ends or the process dies.
 
         Those of a bucket that lack here, or have another size, are downloaded. `recheck` also
-        hashes what is here, and replaces damaged copies. `progress` is told bytes as they
-        become local, never by two threads at once; they add up to the size of all files.
+        hashes what is here, and replaces damaged copies.
 
         Raises `MissingFileError` where the store lacks one, `IntegrityError` where it holds other
         bytes, and what the store and the machine raise (`ConnectionError`, `OSError`): what arrived
@@ -103,19 +86,13 @@ class LocalFiles:
         if not self._copies:
             for file in unique_files:
                 self._check_own(file, recheck=recheck)
-                progress(file.size)
             yield
             return
         with self._leases.lease(unique_files):
-            lacking = []
-            for file in unique_files:
-                if self._is_here(file, recheck=recheck):
-                    progress(file.size)
-                else:
-                    lacking.append(file)
+            lacking = [f for f in unique_files if not self._is_here(f, recheck=recheck)]
             if lacking:
                 self.evict()  # the lease counts for what is not here yet
-                self._download(lacking, progress)
+                self._download(lacking)
             yield
 
     def adopt(self, file: StoredFile, source: Path) -> None:
@@ -204,18 +181,11 @@ class LocalFiles:
                     elif entry.is_dir(follow_symlinks=False):
                         folders.append(f"{folder}/{entry.name}")
 
-    def _download(self, lacking: list[StoredFile], progress: Callable[[int], None]) -> None:
+    def _download(self, lacking: list[StoredFile]) -> None:
         sweep_scratch(self._scratch)
-        stop, one_at_a_time = Event(), Lock()
-
-        def report(size: int) -> None:
-            if stop.is_set():
-                raise CancelledError
-            with one_at_a_time:
-                progress(size)
-
+        stop = Event()
         with scratch_folder(self._scratch) as scratch, ThreadPoolExecutor(_DOWNLOADS) as pool:
-            running = [pool.submit(self._copy, file, scratch, report) for file in lacking]
+            running = [pool.submit(self._copy, file, scratch, stop) for file in lacking]
             try:
                 for future in as_completed(running):
                     future.result()
@@ -223,14 +193,14 @@ class LocalFiles:
                 stop.set()
                 pool.shutdown(cancel_futures=True)
 
-    def _copy(self, file: StoredFile, scratch: Path, report: Callable[[int], None]) -> None:
+    def _copy(self, file: StoredFile, scratch: Path, stop: Event) -> None:
         remove_log(self.path(file))
         with new_file(self.path(file), scratch) as copy:
-            result = self._fetched(file, copy, report)
+            result = self._fetched(file, copy, stop)
             if result != (file.size, file.sha256):  # damaged on the way, perhaps: once more
                 copy.seek(0)
                 copy.truncate()
-                result = self._fetched(file, copy, _unreported)
+                result = self._fetched(file, copy, stop)
             if result != (file.size, file.sha256):
                 raise IntegrityError(
                     f"{self._store.describe(file.key)} gave {result[0]} bytes that hash to "
@@ -240,16 +210,15 @@ class LocalFiles:
                     "segments again"
                 )
 
-    def _fetched(
-        self, file: StoredFile, copy: BinaryIO, report: Callable[[int], None]
-    ) -> tuple[int, str]:
+    def _fetched(self, file: StoredFile, copy: BinaryIO, stop: Event) -> tuple[int, str]:
         digest, start = hashlib.sha256(), 0
         try:
             while chunk := read_as_is(self._store, file.key, start, CHUNK_BYTES):
                 digest.update(chunk)
                 copy.write(chunk)
                 start += len(chunk)
-                report(len(chunk))
+                if stop.is_set():
+                    raise CancelledError
                 if len(chunk) < CHUNK_BYTES:
                     break  # the end, without asking for what lies behind it
         except FileNotFoundError as error:

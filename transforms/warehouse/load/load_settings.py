@@ -19,4 +19,4 @@ class LoadSettings:
 
 
 Progress = Callable[[int], None]
-"""Called with the bytes that were just done; less than 0 where they are to be done again."""
+"""Called with the bytes that were just done."""

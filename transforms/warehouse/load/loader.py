@@ -130,6 +130,7 @@ class Loader:
                     waiting = self._without_bad(waiting, part, error)
                     most = 1
                 else:
+                    self._progress(sum(segment.file.info.size for segment in part))
                     waiting = waiting[len(part) :]
                     most *= 2
         finally:
@@ -186,17 +187,10 @@ class Loader:
         self, newest: Catalog, group: Sequence[PreparedSegment]
     ) -> tuple[list[Receipt], Volume]:
         backing = self._backing
-        with (
-            scratch_folder(self._scratch) as scratch,
-            _GroupProgress.of(group, self._progress) as progress,
-        ):
+        with scratch_folder(self._scratch) as scratch:
+            limit = backing.rendering_limit
             run, receipts = write_history(
-                scratch,
-                group,
-                self._sink,
-                self._settings,
-                progress.add,
-                memory_limit=backing.rendering_limit,
+                scratch, group, self._sink, self._settings, memory_limit=limit
             )
             segments = [loaded_segment(segment, receipts) for segment in group]
             return receipts, store_volume(backing, run, _origin(newest), segments, receipts)
@@ -252,42 +246,6 @@ def _due_states(newest: Catalog, group: Sequence[PreparedSegment]) -> Iterator[P
 
 def _origin(newest: Catalog) -> Origin:
     return Origin(newest.snapshot.warehouse, newest.snapshot.number)
-
-
-@dataclass(slots=True)
-class _GroupProgress:
-    """What was told of a group's progress: its CSV bytes as shares of its ZIPs' bytes.
-
-    These are known before anything is unpacked, so that there is a total. A group that fails takes
-    back what it told: it is tried again.
-    """
-
-    progress: Progress
-    size: int
-    ratio: float
-    csv_bytes: int = 0
-    reported: int = 0
-
-    @classmethod
-    def of(cls, group: Sequence[PreparedSegment], progress: Progress) -> _GroupProgress:
-        """That of segments of which nothing is loaded yet."""
-        size = sum(segment.file.info.size for segment in group)
-        return cls(progress, size, size / max(1, sum(segment.bytes for segment in group)))
-
-    def add(self, csv_bytes: int) -> None:
-        """Tell of CSV bytes that were loaded and proven."""
-        self.csv_bytes += csv_bytes
-        self._tell(min(self.size, int(self.csv_bytes * self.ratio)))
-
-    def __enter__(self) -> _GroupProgress:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._tell(self.size if kind is None else 0)
-
-    def _tell(self, byte_count: int) -> None:
-        self.progress(byte_count - self.reported)
-        self.reported = byte_count
 
 
 def _contradictory(before: PreparedSegment, segment: PreparedSegment) -> bool:

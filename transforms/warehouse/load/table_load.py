@@ -7,7 +7,7 @@ tested, and those that do not render back to their text keep it (DESIGN: typed, 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 from pathlib import Path
@@ -136,8 +136,7 @@ def _joined(queries: Iterable[str]) -> str:
 class TableLoader:
     """Loads one table's files into a target.
 
-    Unfinished files go below `scratch`; `sink` takes the proven CSV (None: nobody wants it);
-    `progress` is told CSV bytes that are proven, less than 0 where they are to be done again.
+    Unfinished files go below `scratch`; `sink` takes the proven CSV (None: nobody wants it).
     """
 
     def __init__(
@@ -147,14 +146,12 @@ class TableLoader:
         scratch: Path,
         sink: PartSink | None,
         table: str,
-        progress: Callable[[int], None] = lambda _bytes: None,
     ) -> None:
         self._con = con
         self._target = target
         self._scratch = scratch
         self._sink = sink
         self._table = table
-        self._progress = progress
 
     def load(self, files: Sequence[TableFile]) -> list[Receipt]:
         """Load files, ascending by block; returns a receipt per file.
@@ -197,11 +194,10 @@ class TableLoader:
     def _created(self, files: Sequence[TableFile]) -> list[dict[str, int]]:
         """The same of files that are nothing but a header: DuckDB is asked for no rows."""
         self._target.create(self._con, files[0].schema)
-        for file in files:
-            if self._sink is not None:
+        if self._sink is not None:
+            for file in files:
                 header = file.schema.header
                 self._sink.write(file.segment, file.schema, header, (), 0, self._scratch)
-            self._progress(file.bytes)
         return [{} for _ in files]
 
     def _written(self, groups: Sequence[Sequence[TableFile]], exact: set[int]) -> bool:
@@ -259,7 +255,6 @@ class TableLoader:
         None where a group, which is added to `exact`, is to be written again with that care.
         """
         raw: list[dict[str, int]] = []
-        told = 0
         for number, files in enumerate(groups):
             for some in portions(files):
                 try:
@@ -268,11 +263,7 @@ class TableLoader:
                     if number in exact:
                         raise
                     exact.add(number)
-                    self._progress(-told)
                     return None
-                size = sum(file.bytes for file in some)
-                told += size
-                self._progress(size)
         return raw
 
     def _prove(self, files: Sequence[TableFile]) -> list[dict[str, int]]:

@@ -22,7 +22,7 @@ from transforms.segments.prepare import PreparedSegment
 from transforms.segments.segment_zip import TableFile
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.files.local_files import LocalFiles
-from transforms.warehouse.load.load_settings import LoadSettings, Progress
+from transforms.warehouse.load.load_settings import LoadSettings
 from transforms.warehouse.load.table_load import FileTarget, PartSink, TableLoader, TableTarget
 from transforms.warehouse.manifests.data_files import ALL_TABLES, rows_sql, state_sql
 from transforms.warehouse.manifests.manifest_rows import read_times
@@ -49,14 +49,13 @@ def write_history(
     segments: Sequence[PreparedSegment],
     sink: PartSink,
     settings: LoadSettings,
-    progress: Progress = lambda _bytes: None,
     *,
     memory_limit: str = RENDERING_LIMIT,
 ) -> tuple[RunFiles, list[Receipt]]:
     """Write the history of consecutive segments as new files below `scratch`, proven.
 
-    `sink` takes the CSV of the 15 history tables, `progress` CSV bytes that are proven. Raises
-    `SegmentError`, naming the segment at fault where that is known.
+    `sink` takes the CSV of the 15 history tables. Raises `SegmentError`, which names the segment at
+    fault where that is known.
     """
     receipts: list[Receipt] = []
     data: dict[str, Path] = {}
@@ -64,7 +63,7 @@ def write_history(
         for table, files in _tables(segments):
             target = FileTarget(table, scratch / f"{table}.parquet")
             table_sink = sink if table in HISTORY_TABLES else None
-            loader = TableLoader(con, target, scratch, table_sink, table, progress)
+            loader = TableLoader(con, target, scratch, table_sink, table)
             receipts += loader.load(files)
             if target.path.exists():
                 data[table] = target.path
