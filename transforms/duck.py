@@ -122,23 +122,16 @@ def _idle_instance(
 
 
 @contextmanager
-def read_only_connection(
-    path: Path,
-    *,
-    threads: int | None = None,
-    scratch: Path | None = None,
-    memory_limit: str = MEMORY_LIMIT,
-) -> Iterator[Connection]:
+def read_only_connection(path: Path, *, threads: int | None = None) -> Iterator[Connection]:
     """Open a DuckDB file read-only, by its resolved path: a new snapshot is a new file.
 
-    With `scratch`, memory is bounded and what does not fit is spilled there. The file is attached
-    to an instance of its own: one that is opened directly is shared by the whole process, and
-    refused where somebody opened it with other settings. Who asks for one thread leaves nothing
-    attached, created or registered, and sets nothing: where the file is small, a later block may
-    have the instance, see `_opened`.
+    The file is attached to an instance of its own: one that is opened directly is shared by the
+    whole process, and refused where somebody opened it with other settings. Who asks for one thread
+    leaves nothing attached, created or registered, and sets nothing: where the file is small, a
+    later block may have the instance, see `_opened`.
     """
     is_kept = threads == 1 and path.is_file() and path.stat().st_size <= _SMALL_BYTES
-    with _opened(threads, memory_limit if scratch else None, scratch, is_kept=is_kept) as con:
+    with _opened(threads, None, None, is_kept=is_kept) as con:
         con.execute(f"attach {quote_text(path.resolve())} as current (read_only)")
         con.execute("use current")
         yield con

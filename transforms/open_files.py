@@ -28,13 +28,10 @@ def open_files_limit() -> int:
     return sys.maxsize if soft == resource.RLIM_INFINITY else soft
 
 
-def check_open_files(volumes: int, files: int = 1) -> None:
-    """Raise `ConfigError` where this process may not open so many volumes at once.
-
-    `files` is how many files each of them takes.
-    """
-    if volumes * files + _OTHERS > open_files_limit():
-        raise _too_many(volumes, "" if files == 1 else f", each of which takes {files} files,")
+def check_open_files(volumes: int) -> None:
+    """Raise `ConfigError` where this process may not open so many volumes at once."""
+    if volumes + _OTHERS > open_files_limit():
+        raise _too_many(volumes)
 
 
 @contextmanager

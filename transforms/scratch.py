@@ -14,15 +14,14 @@ from uuid import uuid4
 
 from transforms.errors import BusyError
 
-RUN = "run-"
-"""How the names of scratch folders begin in a folder of their own."""
+_RUN = "run-"
 
 _LOCK = ".lock"
 _LOCK_POLL_SECONDS = 0.02
 
 
 @contextmanager
-def scratch_folder(parent: Path | None, prefix: str = RUN) -> Iterator[Path]:
+def scratch_folder(parent: Path | None) -> Iterator[Path]:
     """A folder of this process's own, removed at the end; a lock beside it says that it is in use.
 
     The lock is made before the folder and removed after it, so that a kill at any moment leaves
@@ -35,7 +34,7 @@ def scratch_folder(parent: Path | None, prefix: str = RUN) -> Iterator[Path]:
         return
     parent.mkdir(parents=True, exist_ok=True)
     while True:
-        folder = parent / f"{prefix}{uuid4().hex}"
+        folder = parent / f"{_RUN}{uuid4().hex}"
         path = _lock_of(folder)
         with path.open("x") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -63,13 +62,10 @@ def temporary_folder(parent: Path | None = None, prefix: str = "strata-") -> Ite
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def sweep_scratch(parent: Path, prefix: str = RUN) -> int:
-    """Remove the scratch folders whose process is gone; returns how many there were.
-
-    Where others have files, too, they are told apart by the `prefix` of their names.
-    """
+def sweep_scratch(parent: Path) -> int:
+    """Remove the scratch folders whose process is gone; returns how many there were."""
     removed = 0
-    for path in parent.glob(f"{prefix}*{_LOCK}"):
+    for path in parent.glob(f"{_RUN}*{_LOCK}"):
         try:
             with path.open("r") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -67,25 +67,6 @@ class TypedRows:
     exact: bool
 
 
-class Target(Protocol):
-    """Where the typed rows of a table go."""
-
-    def write(self, groups: Sequence[TypedRows], row_bytes: int) -> str:
-        """The statement that writes rows, in this order.
-
-        What was there is replaced. A row has about `row_bytes`.
-        """
-        ...
-
-    def create(self, con: Connection, schema: TableSchema) -> None:
-        """Make what a table without rows has, if it has anything."""
-        ...
-
-    def source(self, columns: Sequence[Column]) -> str:
-        """SQL for what was written, as a relation with these columns and our own."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class FileTarget:
     """A new data file."""
@@ -94,7 +75,10 @@ class FileTarget:
     path: Path
 
     def write(self, groups: Sequence[TypedRows], row_bytes: int) -> str:
-        """See `Target.write`."""
+        """The statement that writes rows, in this order, in the place of what was there.
+
+        A row has about `row_bytes`.
+        """
         queries = (
             file_rows(self.table, rows.columns, f"({rows.query})", exact=rows.exact)
             for rows in groups
@@ -102,29 +86,29 @@ class FileTarget:
         return write_sql(_joined(queries), self.path, row_bytes)
 
     def create(self, con: Connection, schema: TableSchema) -> None:
-        """See `Target.create`: a run has no data file of such a table."""
+        """Make what a table without rows has: a run has no data file of it."""
 
     def source(self, columns: Sequence[Column]) -> str:
-        """See `Target.source`."""
+        """SQL for what was written, as a relation with these columns and our own."""
         return rows_sql(self.table, columns, [self.path] if self.path.exists() else [])
 
 
 @dataclass(frozen=True, slots=True)
 class TableTarget:
-    """A table of an attached DuckDB file; `name` is SQL."""
+    """A table of an attached DuckDB file; `name` is SQL. See `FileTarget` for what it does."""
 
     name: str
 
     def write(self, groups: Sequence[TypedRows], row_bytes: int) -> str:  # noqa: ARG002
-        """See `Target.write`."""
+        """See `FileTarget.write`."""
         return f"create or replace table {self.name} as {_joined(rows.query for rows in groups)}"
 
     def create(self, con: Connection, schema: TableSchema) -> None:
-        """See `Target.create`."""
+        """Make the table without rows."""
         con.execute(f"create table {self.name} as {empty_sql(schema.table, schema.columns)}")
 
     def source(self, columns: Sequence[Column]) -> str:  # noqa: ARG002
-        """See `Target.source`."""
+        """SQL for what was written."""
         return self.name
 
 
@@ -142,7 +126,7 @@ class TableLoader:
     def __init__(
         self,
         con: Connection,
-        target: Target,
+        target: FileTarget | TableTarget,
         scratch: Path,
         sink: PartSink | None,
         table: str,

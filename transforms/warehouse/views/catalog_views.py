@@ -203,23 +203,17 @@ def unfit_query(cells: Iterable[str]) -> str:
     )
 
 
-def unfit_cells(
-    table: str, shape: Shape, database: str = "", times: Iterable[str] = ()
-) -> Iterator[str]:
+def unfit_cells(table: str, shape: Shape) -> Iterator[str]:
     """Queries of a row for each cell of a table that is NULL in `main` for its type.
 
-    `database` is SQL before the schemas' names.
-    Those of columns that a data file has no name for are shown as texts; of `times`, which are
-    columns of times, those that only Parquet does not hold are shown, too.
+    Those of columns that a data file has no name for are shown as texts.
     """
     name = quote_name(table)
-    shown = ", ".join(["''", *(quote_text(time.lower()) for time in times)])
     yield (
         f"select {quote_text(table)} as table_name, column_name "  # noqa: S608 - quoted
         "from (select unnest(map_keys(_raw)) as column_name, unnest(map_values(_raw)) as cell "
-        f"from {database}main.{name} where _raw is not null) "
-        f"where regexp_full_match(column_name, {quote_text(COLUMN_NAME)}) "
-        f"and (lower(column_name) not in ({shown}) or try_cast(cell as timestamptz) is null)"
+        f"from main.{name} where _raw is not null) "
+        f"where regexp_full_match(column_name, {quote_text(COLUMN_NAME)})"
     )
     decimals = ", ".join(
         f"case when {sql} is null and {quote_name(text)} is not null then {quote_text(text)} end"
@@ -228,7 +222,7 @@ def unfit_cells(
     if decimals:
         yield (
             f"select {quote_text(table)}, * from (select unnest([{decimals}]) as column_name "  # noqa: S608 - quoted
-            f"from {database}exact.{name}) where column_name is not null"
+            f"from exact.{name}) where column_name is not null"
         )
 
 
