@@ -31,24 +31,19 @@ class Expected:
         self._holding = holding or Holding()
         self._catalog = self._holding.catalog
         self._segments = set(self._catalog.blocks if self._catalog else ())
-        self._hulls: dict[int, BlockRange] = {}
-        for blocks in sorted(self._segments):
-            first = self._hulls.get(shard_number(blocks), blocks).first
-            self._hulls[shard_number(blocks)] = BlockRange(first, blocks.last)
+        self._shards = set(map(shard_number, self._segments))
 
     def numbers(self) -> Collection[int]:
         """The shards in which there should be something."""
-        return self._hulls.keys()
+        return self._shards
 
     def receipts(self, blocks: BlockRange) -> Mapping[Named, Receipt]:
         """What should be there of segments that begin in these blocks."""
-        hull = self._hulls.get(shard_number(blocks))
-        if hull is None or self._catalog is None:
+        if self._catalog is None or shard_number(blocks) not in self._shards:
             return {}
-        begin = f"first_block between {blocks.first} and {blocks.last}"
         return {
             (receipt.table, receipt.blocks): receipt
-            for receipt in self._catalog.receipts(hull, begin)
+            for receipt in self._catalog.receipts(blocks)
             if receipt.table in HISTORY_TABLES
         }
 
@@ -99,10 +94,9 @@ class KeptManifests:
         """
         if self.lacks(blocks) or difference((blocks,), union(self.files)):
             return None
-        return self.receipts(blocks, f"and table_name = '{table}'")
+        return self.receipts(blocks, table)
 
-    def receipts(self, blocks: BlockRange, more: str = "") -> list[Receipt]:
-        """The receipts of segments that begin in these blocks, ascending; `more` is SQL."""
+    def receipts(self, blocks: BlockRange, table: str | None = None) -> list[Receipt]:
+        """The receipts of segments that begin in these blocks, ascending, perhaps of one table."""
         files = [path for own, path in self.files.items() if own.overlaps(blocks)]
-        where = f"first_block between {blocks.first} and {blocks.last} {more}"
-        return [*manifest_receipts(files, where)]
+        return [*manifest_receipts(files, blocks, table)]

@@ -269,9 +269,7 @@ class Warehouse:
             return []
         among = catalog.segments.keys() if selection is None else selection
         hull = BlockRange(min(item.first for item in among), max(item.last for item in among))
-        where = "true" if table is None else "table_name = $table"
-        values = {} if table is None else {"table": table}
-        receipts = catalog.receipts(hull, where, values)
+        receipts = catalog.receipts(hull, table)
         return [item for item in receipts if selection is None or item.blocks in selection]
 
     @contextmanager
@@ -324,10 +322,7 @@ class Warehouse:
 
         catalog = self.loaded_catalog()
         data = catalog.data_path(blocks, table)
-        where = (
-            f"table_name = $table and first_block = {blocks.first} and last_block = {blocks.last}"
-        )
-        receipts = [*catalog.receipts(blocks, where, {"table": table})]
+        receipts = [r for r in catalog.receipts(blocks, table) if r.blocks == blocks]
         if not receipts:
             raise RangeError(f"segment {blocks} has no table {table}")
         with (

@@ -167,18 +167,14 @@ class Catalog:
         self.files.bring([file])
         return self.files.path(file)
 
-    def receipts(
-        self, blocks: BlockRange, where: str = "true", values: dict[str, str] | None = None
-    ) -> Iterator[Receipt]:
-        """The receipts of segments inside these blocks, ascending by block, then by table.
+    def receipts(self, blocks: BlockRange, table: str | None = None) -> Iterator[Receipt]:
+        """The receipts of segments that begin in these blocks, ascending by block, then by table.
 
-        `where` is SQL over `strata.receipts` with the bound `values`.
+        With `table`, they are those of one.
         """
         manifests = [volume.file for volume in self.volumes_over(blocks)]
         self.files.bring(manifests)
-        inside = f"first_block >= {blocks.first} and last_block <= {blocks.last}"
-        paths = [self.files.path(manifest) for manifest in manifests]
-        return manifest_receipts(paths, f"{inside} and ({where})", values)
+        return manifest_receipts([*map(self.files.path, manifests)], blocks, table)
 
     @cached_property
     def lost(self) -> tuple[Volume, ...]:

@@ -209,18 +209,25 @@ def receipts_source(manifests: str) -> str:
 
 
 def manifest_receipts(
-    manifests: Sequence[Path], where: str = "true", values: dict[str, str] | None = None
+    manifests: Sequence[Path], blocks: BlockRange | None = None, table: str | None = None
 ) -> Iterator[Receipt]:
-    """The receipts in manifests, ascending by block and table, of rows for which `where` holds."""
+    """The receipts in manifests, ascending by block and table, perhaps of one table.
+
+    With `blocks`, they are those of segments that begin in these.
+    """
     if manifests:
         # It takes as long to import as a command does that asks for no receipts.
         import duckdb
 
         source = receipts_source(quote_files(manifests))
-        query = f"from {source} where {where} order by first_block, table_name"
+        begin = f"first_block between {blocks.first} and {blocks.last}" if blocks else "true"
+        query = (
+            f"from {source} where {begin} and coalesce(table_name = $table, $table is null) "
+            "order by first_block, table_name"
+        )
         try:
             with file_connection(len(manifests)) as con:
-                receipts = read_receipts(con, query, values or {})
+                receipts = read_receipts(con, query, {"table": table})
         except duckdb.InvalidInputException as error:
             raise IntegrityError(f"a manifest {_DAMAGED}: {str(error).splitlines()[0]}") from error
         yield from receipts

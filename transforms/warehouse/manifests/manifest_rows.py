@@ -77,7 +77,7 @@ def parse_segments(table: pa.Table) -> list[LoadedSegment]:
     return [LoadedSegment(_name(row[:4]), ObjectInfo(*row[4:7]), *row[7:]) for row in _rows(table)]
 
 
-def read_receipts(con: Connection, query: str, values: Mapping[str, str]) -> list[Receipt]:
+def read_receipts(con: Connection, query: str, values: Mapping[str, str | None]) -> list[Receipt]:
     """Read receipts by a query over `strata.receipts` with its bound values."""
     receipts = []
     for *name, table, columns, rows, size, sha256, raw in _rows(
