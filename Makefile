@@ -73,7 +73,7 @@ export DAGSTER_HOME ?= $(CURDIR)/dagster_home
 # Tests start hundreds of processes: each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup cluster run serve ui protos test lint unit changed weed servers engines cluster-test engines-test crash-test fault-test bench bench-api bench-scale clean help duckdb15 pandas kernel promtool docs
+.PHONY: setup cluster run serve ui protos test lint unit changed weed servers engines cluster-test engines-test crash-test fault-test bench bench-api bench-scale clean help programs duckdb15 pandas kernel promtool docs
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -163,7 +163,10 @@ docs: setup kernel ## write docs/tables, and the results in docs/cookbook.md and
 protos: setup ## compile the .proto files again
 	$(BIN)/python -m tests.api.rpc.protos
 
-test: lint unit ## ruff, mypy, import-linter, pytest
+# Each of these keeps one core busy, or waits for a download.
+test: setup ## ruff, mypy, import-linter, pytest
+	@$(MAKE) --no-print-directory --jobs 3 lint programs
+	@$(MAKE) --no-print-directory unit
 
 lint: setup
 	$(BIN)/ruff check
@@ -171,8 +174,10 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: setup weed servers duckdb15 pandas kernel promtool $(FRICTIONLESS_STAMP) $(DUCKDB_EXTENSIONS_STAMP)
+unit: programs
 	$(BIN)/python -m pytest $(WORKERS)
+
+programs: setup weed servers duckdb15 pandas kernel promtool $(FRICTIONLESS_STAMP) $(DUCKDB_EXTENSIONS_STAMP)
 
 changed: setup weed ## only the tests of what differs from HEAD, or SINCE=<commit>
 	$(BIN)/python -m pytest $$($(BIN)/python -m tests.changed $(SINCE))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import tempfile
@@ -14,7 +15,9 @@ from hypothesis import settings
 
 _SERVERS = "STRATA_TEST_SERVERS"
 _SLOWEST = 10
-_MOST_WORKERS = 4
+_WAITING_WORKERS = 2
+_MEMORY = Path("/dev/shm")  # noqa: S108 - Linux's file system in memory
+_MEMORY_BYTES = 8 * 2**30
 _LONG_FILES = (
     "tests/exporters/lake/test_exactness.py",
     "tests/model/test_model.py",
@@ -49,7 +52,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Name the folder that all processes of this session share for a server; see `weed_kit`."""
     if not hasattr(config, "workerinput"):
+        if "TMPDIR" not in os.environ and _has_room(_MEMORY):
+            os.environ["TMPDIR"], tempfile.tempdir = str(_MEMORY), None
         os.environ[_SERVERS] = tempfile.mkdtemp(prefix="strata-servers-")
+
+
+def _has_room(folder: Path) -> bool:
+    """Whether tests may use a file system in memory: a quarter of their time is a disk's.
+
+    They run programs there, which a container may forbid, and write some gigabytes.
+    """
+    try:
+        system = os.statvfs(folder)
+    except OSError:
+        return False
+    is_executable = not system.f_flag & os.ST_NOEXEC
+    return is_executable and system.f_bavail * system.f_frsize >= _MEMORY_BYTES
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -74,6 +92,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Let a server start that will be wanted, so that nobody waits for it."""
+    gc.collect()
+    gc.freeze()  # what was imported stays: no collection needs to look at it again
     kit = sys.modules.get("tests.weed_kit")
     if kit and session.items and "tests.s3_kit" in sys.modules:
         kit.start_shared()
@@ -108,8 +128,8 @@ def steps(request: pytest.FixtureRequest) -> int:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One process more than there are cores: many tests wait for a network they made silent."""
-    return min((os.cpu_count() or 1) + 1, _MOST_WORKERS)
+    """Some processes more than cores: many tests wait for a network, a disk or a process."""
+    return (os.cpu_count() or 1) + _WAITING_WORKERS
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
