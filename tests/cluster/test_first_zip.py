@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import pytest
 import yaml
 
 from pipelines.site.site import Site
@@ -27,6 +28,7 @@ from tests.ports import free_ports
 from transforms.tables.registry import HISTORY_TABLES
 
 CODE = "host: strata-user-code, port: 4000"
+pytestmark = pytest.mark.cluster  # of the gate's eight minutes it would take one twentieth
 DAGSTER = ("strata-user-code", "strata-daemon")
 
 
