@@ -16,7 +16,7 @@ from hypothesis import settings
 _SERVERS = "STRATA_TEST_SERVERS"
 _SLOWEST = 10
 _WAITING_WORKERS = 2
-_MEMORY = Path("/dev/shm")  # noqa: S108 - Linux's file system in memory
+_MEMORY = Path("/dev/shm")  # Linux's file system in memory
 _MEMORY_BYTES = 8 * 2**30
 _LONG_FILES = (
     "tests/exporters/lake/test_exactness.py",

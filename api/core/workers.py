@@ -264,7 +264,7 @@ class QueryRunner:
     ) -> tuple[_Answer, Block | None]:
         """The answer, and the newest block that it knows of; see `Workers.run`.
 
-        `seconds` is the time limit where it is not that of the kind.
+        `seconds` is the client's time limit, where it is shorter than that of the kind.
         Cancelling the task that waits for it interrupts the query. A kind of queries that are
         `short`, as they read a few pages, is answered at once where no other is asked: handing one
         over to a thread, and waiting for that, takes half as long as the query. Several at once
@@ -287,7 +287,8 @@ class QueryRunner:
                     raise reading.examine(()) or error from error
 
         try:
-            return await self.workers.run(job, seconds or self.seconds, departure)
+            limit = self.seconds if seconds is None else min(seconds, self.seconds)
+            return await self.workers.run(job, limit, departure)
         except ApiError as error:
             self._count(error)
             raise

@@ -1,16 +1,18 @@
 """Calls with one answer in JSON: the operations that are neither streams nor downloads.
 
-What takes time is done in worker threads, as an answer may have megabytes: its JSON, and what
-compresses it (`api.http.compression`).
+What takes time is done in worker threads, as an answer may have megabytes: its JSON, indented or
+not, and what compresses it (`api.http.compression`).
 """
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+import json
+from typing import Any, Generic, TypeVar
 
 from starlette.types import Receive, Scope, Send
 
 from api.core.api_errors import ApiError, CancelledError, MalformedParameterError
+from api.core.descriptors import Message
 from api.core.workers import QueryRunner
 from api.http.answers import (
     Answer,
@@ -20,13 +22,15 @@ from api.http.answers import (
     given_fields,
     room_of,
 )
-from api.http.parameters import parse_query, read_request
+from api.http.parameters import parse_query, read_request, time_limit
 from api.queries.messages import record_json
 from api.queries.operation import Answers, Operation
+from api.queries.pagination import Record
 
 _Request = TypeVar("_Request")
 # The network's gateway sends both types with an error, and its clients may look for either.
 _ERROR_TYPE = (b"content-type", b"application/grpc")
+_PRETTY = "application/json+pretty"
 _FORM = "application/x-www-form-urlencoded"
 _MOST_FORM_BYTES = 64 * 1024
 
@@ -41,14 +45,19 @@ class CallEndpoint(Generic[_Request]):
     def __init__(self, operation: Operation[_Request], runner: QueryRunner) -> None:
         self._operation = operation
         self._answers = Answers(operation, runner, record_json)
+        self._pretty_answers = Answers(operation, runner, _indented_json)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         scope["operation"] = self._operation.name
         query = await read_query(scope, receive)
         request = read_request(self._operation, query, scope["path_params"])
+        seconds = time_limit(scope)
+        accepted = given_fields(scope).get("accept")
+        is_pretty = accepted == _PRETTY or any(name == "pretty" for name, _ in query)
+        answers = self._pretty_answers if is_pretty else self._answers
         try:
-            body, headers = await self._answers.of(request, departure(receive))
+            body, headers = await answers.of(request, departure(receive), seconds)
             room_of(scope).take(len(body))
             answer = Answer(200, body, headers=encoded(headers))
         except CancelledError:
@@ -60,6 +69,11 @@ class CallEndpoint(Generic[_Request]):
     def refusal(self, error: ApiError) -> Answer:
         """The answer to a request that may not ask now."""
         return failure(error, encoded(self._answers.block_headers()))
+
+
+def _indented_json(message: Message, record: Record) -> bytes:
+    value: Any = json.loads(record_json(message, record))
+    return json.dumps(value, indent=1, ensure_ascii=False).encode()
 
 
 async def read_query(scope: Scope, receive: Receive) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ from api.core.workers import QueryRunner
 from api.http.answers import client_key, departure
 from api.http.calls import read_query
 from api.http.file_answers import FileContent, FileSender
-from api.http.parameters import QueryPairs, parse_query, read_request
+from api.http.parameters import QueryPairs, parse_query, read_request, time_limit
 from api.operations import EXPORT
 from api.queries.export_request import ExportQuery
 from exporters.zips.layout import Layout
@@ -38,7 +38,7 @@ class Download:
             request = read_request(EXPORT, await _pairs(scope, receive))
             with self._slots.taken(client_key(scope)):
                 query = self._exports.of(request)
-                layout, _ = await self._runner.run(query, departure(receive))
+                layout, _ = await self._runner.run(query, departure(receive), time_limit(scope))
                 await self._sender.send(_content(layout), scope, receive, send)
         except IntegrityError:
             self._runner.metrics.damaged.inc()

@@ -13,7 +13,10 @@ from functools import cache
 from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
+from starlette.types import Scope
+
 from api.core.api_errors import MalformedParameterError
+from api.http.answers import given_fields
 from api.queries.operation import Operation
 from api.queries.parameters import Group, Kind, Parameter, Parameters, request_of
 from api.queries.requests import TABLES
@@ -27,11 +30,27 @@ _BRACKETS = re.compile(r"(.*)\[(.*)\]", re.DOTALL)
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 # More digits than any type holds; thousands of them Python would refuse to read.
 _LONG = 40
+_TIMEOUT = re.compile(r"([0-9]{1,8})([HMSmun])")
+_UNITS = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 _TRUTHS = {
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
     **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
 }
 TABLE_NUMBERS = {f"TABLE_{name.upper()}": number for number, name in enumerate(TABLES)}
+
+
+def time_limit(scope: Scope) -> float | None:
+    """The client's own time limit, `Grpc-Timeout`, in seconds; None without one.
+
+    Raises `MalformedParameterError`.
+    """
+    timeout = given_fields(scope).get("grpc-timeout")
+    if timeout is None:
+        return None
+    match = _TIMEOUT.fullmatch(timeout)
+    if match is None:
+        raise MalformedParameterError(f"invalid grpc-timeout: {timeout}")
+    return int(match[1]) * _UNITS[match[2]]
 
 
 def parse_query(query: bytes) -> list[tuple[str, str]]:

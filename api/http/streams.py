@@ -15,6 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 from api.core.api_errors import (
     ApiError,
     Code,
+    DeadlineError,
 )
 from api.core.clients import Slots
 from api.core.descriptors import message
@@ -25,7 +26,7 @@ from api.http.answers import (
     room_of,
 )
 from api.http.calls import read_query
-from api.http.parameters import parse_query, read_request
+from api.http.parameters import parse_query, read_request, time_limit
 from api.operations import STREAM
 from api.queries.liquidity import ProvisionFilter
 from api.queries.messages import error_json, record_json
@@ -62,14 +63,14 @@ class ProvisionStream:
 
     async def _over_http(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = read_request(STREAM, await read_query(scope, receive))
-        criteria = ProvisionFilter.of(request)
+        criteria, seconds = ProvisionFilter.of(request), time_limit(scope)
         self._feed.check_rows()
         with self._slots.taken(client_key(scope)):
             room_of(scope).take(_ROOM_BYTES)
             await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS]})
             # Sent at once: a reader should know that it is connected before anything happens.
             await send({"type": "http.response.body", "body": b"", "more_body": True})
-            lines = self._lines(criteria, snapshot=request.snapshot)
+            lines = self._lines(criteria, seconds, snapshot=request.snapshot)
             if await self._pump(lines, _body, receive, send):
                 await send({"type": "http.response.body"})
 
@@ -79,10 +80,10 @@ class ProvisionStream:
         code = _TRY_AGAIN_LATER
         try:
             request = read_request(STREAM, parse_query(scope["query_string"]))
-            criteria = ProvisionFilter.of(request)
+            criteria, seconds = ProvisionFilter.of(request), time_limit(scope)
             with self._slots.taken(client_key(scope)):
                 room_of(scope).take(_ROOM_BYTES)
-                lines = self._lines(criteria, snapshot=request.snapshot)
+                lines = self._lines(criteria, seconds, snapshot=request.snapshot)
                 if not await self._pump(lines, _frame, receive, send):
                     return
         except ApiError as error:
@@ -91,12 +92,21 @@ class ProvisionStream:
                 code = _POLICY_VIOLATION
         await send({"type": "websocket.close", "code": code})
 
-    async def _lines(self, criteria: ProvisionFilter, *, snapshot: bool) -> AsyncGenerator[bytes]:
-        """Yield lines for one reader; the last one says why it must go."""
+    async def _lines(
+        self, criteria: ProvisionFilter, seconds: float | None, *, snapshot: bool
+    ) -> AsyncGenerator[bytes]:
+        """Yield lines for one reader for so many seconds; the last one says why it must go."""
+        end = None if seconds is None else asyncio.get_running_loop().time() + seconds
         async with aclosing(self._feed.batches(criteria, _json, snapshot=snapshot)) as batches:
             try:
-                async for batch in batches:
+                while True:
+                    async with asyncio.timeout_at(end):
+                        batch = await anext(batches, None)
+                    if batch is None:
+                        return
                     yield b'{"result":{"liquidityProvisions":[%b]}}\n' % b",".join(batch)
+            except TimeoutError:
+                yield _error_line(DeadlineError())
             except ApiError as error:
                 yield _error_line(error)
 

@@ -130,6 +130,15 @@ def test_an_error_that_reached_the_data_has_both_types_of_the_gateway(served: Se
     assert "x-block-height" not in malformed.headers
 
 
+def test_pretty_is_the_same_answer_indented(served: Served) -> None:
+    with served.client() as client:
+        plain, pretty = client.get(_LIST), client.get(f"{_LIST}?pretty")
+        accepted = client.get(_LIST, headers={"accept": "application/json+pretty"})
+    assert pretty.json() == plain.json()
+    assert accepted.content == pretty.content
+    assert pretty.text.startswith('{\n "withdrawals": {\n  "edges": [')
+
+
 # Compression
 
 
@@ -269,6 +278,17 @@ def test_a_request_beyond_its_time_is_given_up(built_site: Site) -> None:
         assert late.json() == body
         assert client.get(_TIME).status_code == 200
         assert "strata_timed_out_total 1.0" in client.get("/metrics").text
+
+
+def test_a_client_may_ask_for_a_shorter_time(built_site: Site) -> None:
+    given = settings(built_site.locations, Limits(threads=1))
+    with serving(given) as served, served.client() as client:
+        with occupied(served, 1):
+            assert client.get(_TIME, headers={"Grpc-Timeout": "50m"}).status_code == 504
+        assert client.get(_TIME, headers={"Grpc-Timeout": "5S"}).status_code == 200
+        malformed = client.get(_TIME, headers={"Grpc-Timeout": "abc"})
+    assert malformed.status_code == 400
+    assert malformed.json()["message"] == "invalid grpc-timeout: abc"
 
 
 def test_a_request_whose_client_leaves_makes_room(built_site: Site) -> None:

@@ -73,6 +73,15 @@ def test_a_range_of_segments_is_one_zip_with_the_very_rows_of_the_source(
     zip_readers.check(path)
 
 
+@pytest.mark.parametrize(("timeout", "status"), [("1n", 504), ("abc", 400), ("20S", 200)])
+def test_an_export_is_planned_within_the_time_that_its_client_gives(
+    built_site: Site, timeout: str, status: int
+) -> None:
+    with serving(settings(built_site.locations)) as served, served.client() as client:
+        answer = client.get(_ALL, headers={"Grpc-Timeout": timeout})
+    assert answer.status_code == status
+
+
 def test_a_range_may_be_given_by_times_and_snaps_to_segments(
     served: Served, built_site: Site
 ) -> None:

@@ -22,7 +22,7 @@ from transforms.block_range import BlockRange
 from transforms.lookups.index_file import IndexFile
 
 _LARGE = 100_000
-_WATCHED = ("compress", "_written")
+_WATCHED = ("compress", "_indented_json", "_written")
 
 
 class Watch:
@@ -63,8 +63,8 @@ def many(built_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Site:
     return site
 
 
-def test_large_answers_are_made_and_compressed_in_threads(many: Site) -> None:
-    path = f"/api/v2/liquidity/provisions?marketId={MARKETS[0]}"
+def test_large_answers_are_made_indented_and_compressed_in_threads(many: Site) -> None:
+    path = f"/api/v2/liquidity/provisions?marketId={MARKETS[0]}&pretty"
     squeezed = {"Accept-Encoding": "gzip"}
     with (
         _watched(many) as (served, watch),
@@ -75,6 +75,7 @@ def test_large_answers_are_made_and_compressed_in_threads(many: Site) -> None:
     assert answer.headers["content-encoding"] == "gzip"
     plain = gzip.decompress(body)
     assert len(plain) > _LARGE
+    assert plain.startswith(b'{\n "liquidityProvisions"')
     assert len(json.loads(plain)["liquidityProvisions"]["edges"]) == 1000
     assert watch.seen == {(name, False) for name in _WATCHED}
 

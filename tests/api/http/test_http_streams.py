@@ -139,6 +139,16 @@ def test_what_is_no_filter_is_refused_before_the_stream_begins(
     assert body.get("error", body)["code"] == code
 
 
+@pytest.mark.parametrize("query", ["", "snapshot=false"])
+def test_a_stream_ends_with_the_deadline_that_its_client_set(served: Served, query: str) -> None:
+    deadline = {"Grpc-Timeout": "300m"}
+    with served.client() as client:
+        lines = client.get(f"{_PATH}?{query}", headers=deadline).text.splitlines()
+        malformed = client.get(_PATH, headers={"Grpc-Timeout": "abc"})
+    assert json.loads(lines[-1])["error"]["code"] == 4
+    assert (malformed.status_code, malformed.json()["code"]) == (400, 3)
+
+
 def test_a_websocket_gets_a_frame_where_http_gets_a_line(live: Live) -> None:
     query = f"partyId={PARTIES[0]}"
     with _reading(live.served, query) as lines, _socket(live.served, query) as connection:
