@@ -22,7 +22,7 @@ from transforms.block_range import BlockRange
 from transforms.lookups.index_file import IndexFile
 
 _LARGE = 100_000
-_WATCHED = ("compress", "_indented_json", "_written")
+_WATCHED = ("compress", "_written")
 
 
 class Watch:
