@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import click
 
 from exporters.archive.figures import size_text
-from exporters.archive.lake_place import MANIFESTS
+from exporters.archive.lake_place import LAKE, MANIFESTS
 from exporters.lake.tables import LakeReport
 from exporters.publishing.publication import Outcome, Published, PublishReport
 from exporters.publishing.replace import Correction
@@ -33,8 +33,8 @@ from pipelines.site.publishing import (
 )
 from pipelines.site.site import Site
 from transforms.block_range import BlockRange
-from transforms.errors import RangeError
-from transforms.tables.registry import HISTORY_TABLES, tables_ever
+from transforms.errors import ConfigError, RangeError
+from transforms.tables.registry import HISTORY_TABLES, history_tables, tables_ever
 
 tables_option = click.option(
     "--table", "tables", multiple=True, help="With --replace: only this table (repeat)."
@@ -63,6 +63,16 @@ def loaded_inside(site: Site, blocks: str | None) -> list[BlockRange]:
     if not inside:
         raise RangeError(f"no loaded segment lies in blocks {blocks}")
     return inside
+
+
+def _check_replaceable(site: Site, tables: Sequence[str]) -> None:
+    """Raise `ConfigError` for a table that is written anew whole: before anything is replaced."""
+    if others := {*tables}.difference(history_tables(), (MANIFESTS,)):
+        place = site.archive(site.loaded_catalog().chain_id).place(f"{LAKE}/{min(others)}")
+        raise ConfigError(
+            f"{min(others)} is no table of history: remove {place}, and strata publish makes it "
+            "again where it is one of current state"
+        )
 
 
 @click.command("publish")
@@ -98,6 +108,7 @@ def command(
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
     chain_id = site.loaded_catalog().chain_id
+    _check_replaceable(site, tables)
     finish_interrupted(site)
     site.stage.sweep()
     with screen.counts("looking at") as count:

@@ -10,7 +10,7 @@ from threading import Lock
 from exporters.archive.documents import PUBLIC_SQL_READERS, refresh
 from exporters.archive.sound_documents import sound_index
 from exporters.archive.sums import completeness
-from exporters.lake.lake_files import SEGMENT_TABLES, Lake
+from exporters.lake.lake_files import Lake
 from exporters.lake.publication.history_tables import HistoryTables
 from exporters.lake.publication.public_documents import PublicDocuments
 from exporters.lake.publication.state_tables import publish_state
@@ -28,7 +28,7 @@ from pipelines.site.publication_state import (
 from pipelines.site.site import Site, at_one_look, no_progress
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.coverage import inside
-from transforms.errors import ConfigError, IntegrityError
+from transforms.errors import IntegrityError
 from transforms.lake.parquet_rows import loaded_history, loaded_state, state_rows
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.load.load_settings import Progress
@@ -135,15 +135,9 @@ def replace_in_lake(
 
     `tables` are of history, or `manifests`, which follow what is corrected in segments (loaded,
     ascending). A file is written anew whole, with all segments that it holds; what is right stays.
-    A table that cannot be corrected is in the report, and the others go on. Raises `ConfigError`
-    for another table.
+    A table that cannot be corrected is in the report, and the others go on.
     """
     lake = site_lake(site)
-    if others := {*tables}.difference(SEGMENT_TABLES):
-        raise ConfigError(
-            f"{min(others)} is no table of history: remove {lake.place(min(others))}, and strata "
-            "publish makes it again where it is one of current state"
-        )
     with _history_tables(site, lake) as followed:
         report = followed.correct(tables, [*contiguous_runs(segments)], correction)
     name_lake(site, lake)

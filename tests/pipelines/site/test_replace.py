@@ -19,6 +19,7 @@ from pipelines.site.publishing import publish_bundles, publish_segments, replace
 from pipelines.site.site import Site
 from tests.pipelines.kit import blocks, damages, load, make_segment, site_settings
 from tests.segments_kit import KIT_CHAIN, table_rows
+from transforms.errors import ConfigError
 from transforms.tables.registry import HISTORY_TABLES
 
 ALL = blocks(0, 1)
@@ -134,6 +135,19 @@ def test_the_command_replaces_one_table_of_some_blocks(
     assert zip_file(site, "1-10").read_bytes() != good["1-10"]
     with zipfile.ZipFile(zip_file(site, "11-20")) as archive:
         assert archive.testzip() is None
+
+
+def test_a_table_that_cannot_be_replaced_is_refused_before_another_one_is(site: Site) -> None:
+    damage(zip_file(site, "1-10"))
+    before = zip_file(site, "1-10").read_bytes()
+
+    asked = ["--replace", "bad disk", "--table", "orders", "--table", "accounts"]
+    done = CliRunner().invoke(strata, ["publish", *asked, *places(site)])
+
+    assert isinstance(done.exception, ConfigError)
+    assert "accounts is no table of history" in str(done.exception)
+    assert "strata publish makes it again" in str(done.exception)
+    assert zip_file(site, "1-10").read_bytes() == before
 
 
 @pytest.mark.parametrize(
