@@ -100,13 +100,13 @@ def volumes_asset() -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
     ) -> dg.MaterializeResult[None]:
         with retried_if_transient(context.retry_number):
-            report = site.warehouse.compact()
+            merged = site.warehouse.compact()
         catalog = site.warehouse.catalog()
         return dg.MaterializeResult[None](
             metadata={
                 "volumes": len(catalog.history()) if catalog else 0,
-                "merged": [new for new, _ in report.merged],
-                "removed_later": sum(len(old) for _, old in report.merged),
+                "merged": [new for new, _ in merged],
+                "removed_later": sum(len(old) for _, old in merged),
             }
         )
 

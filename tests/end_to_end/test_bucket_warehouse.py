@@ -276,7 +276,7 @@ def test_captures_and_compaction_on_one_machine_are_seen_on_another(cloud: Cloud
 
     a.strata("captures")
     assert a.json("compact")["volumes"] == 2  # too few to be worth it
-    merged = open_warehouse(a.places["STRATA_WAREHOUSE"], a.cache).compact(most_partial=1).merged
+    merged = open_warehouse(a.places["STRATA_WAREHOUSE"], a.cache).compact(most_partial=1)
 
     assert c.json("sql", "select count(*) from spam_captures")["rows"] == [[1]]
     assert [len(old) for _, old in merged] == [2]

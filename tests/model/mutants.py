@@ -96,8 +96,8 @@ MUTANTS = (
     _one(
         "merging deletes the old volumes after the commit",
         _MERGING,
-        "            report.merged.append((",
-        f"            {_DELETE_OLD}\n            report.merged.append((",
+        "            done.append((",
+        f"            {_DELETE_OLD}\n            done.append((",
     ),
     _one(
         "merging deletes the old volumes before the commit",

@@ -20,11 +20,8 @@ from transforms.tables.conform import conversion
 from transforms.tables.file_columns import OWN_COLUMNS, OWN_TYPES, duck_type, has_column
 from transforms.tables.registry import UNKNOWN_TYPE, fold_case
 from transforms.warehouse.manifests.data_files import empty_sql
-from transforms.warehouse.manifests.manifest import (
-    RECEIPT_FIELDS,
-    receipts_source,
-    segments_source,
-)
+from transforms.warehouse.manifests.manifest import receipts_source, segments_source
+from transforms.warehouse.manifests.manifest_rows import RECEIPTS
 from transforms.warehouse.manifests.shapes import Shape
 from transforms.warehouse.views.catalog_columns import empty_views
 from transforms.warehouse.views.catalog_joins import joins_of
@@ -44,7 +41,7 @@ def _receipt_field(field: pa.Field[pa.DataType]) -> str:
 
 _NESTED = {
     "_raw": OWN_TYPES["_raw"],
-    "receipts": f"STRUCT({', '.join(map(_receipt_field, RECEIPT_FIELDS))})[]",
+    "receipts": f"STRUCT({', '.join(map(_receipt_field, RECEIPTS))})[]",
 }
 _HEADER = """\
 -- Chain {chain}, as Strata published it: views over the files of its lake at

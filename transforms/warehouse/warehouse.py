@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from transforms.warehouse.load.loader import LoadReport
     from transforms.warehouse.load.rendering import RenderedTable
     from transforms.warehouse.load.table_load import PartSink
-    from transforms.warehouse.merge.compaction import CompactionReport
+    from transforms.warehouse.merge.compaction import Merged
 
 # Each of these is a quarter of the package, and who looks or reads needs none of them: what loads,
 # merges, renders or proves is imported where that is done.
@@ -344,15 +344,15 @@ class Warehouse:
 
         return WarehouseCheck(self._backing, verification or Verification()).findings()
 
-    def compact(self, most_partial: int = MOST_PARTIAL) -> CompactionReport:
+    def compact(self, most_partial: int = MOST_PARTIAL) -> Merged:
         """Merge neighbouring volumes until few are left; see `plan_merges`."""
         from transforms.warehouse.merge.compaction import merge
 
         check_not_older(self._backing, self.snapshot())
-        report = merge(self._backing, self._settings, most_partial)
+        merged = merge(self._backing, self._settings, most_partial)
         self.show()
         self.sweep()
-        return report
+        return merged
 
     def sweep(
         self, grace_seconds: float = GRACE_SECONDS, orphan_seconds: float = ORPHAN_SECONDS

@@ -43,7 +43,7 @@ from transforms.lake.statistics import fitted
 from transforms.objects import ObjectInfo
 from transforms.stores.store import LostRaceError, Store
 from transforms.tables.file_columns import RECEIPT_LIST, TEXTS, FileColumn
-from transforms.warehouse.manifests.manifest import RECEIPT_FIELDS
+from transforms.warehouse.manifests.manifest_rows import RECEIPTS
 
 # A bucket is asked for each commit after the last checkpoint, whenever a table is opened.
 _COMMITS = 10
@@ -72,7 +72,7 @@ _NESTED = {
             "type": "struct",
             "fields": [
                 _field(field.name, "long" if pa.types.is_integer(field.type) else "string")
-                for field in RECEIPT_FIELDS
+                for field in RECEIPTS
             ],
         },
         "containsNull": True,

@@ -192,7 +192,7 @@ def test_of_a_file_that_others_merged_only_what_lacks_is_taken(tmp_path: Path) -
     for number in (2, 3):
         make_segment(site.settings, number)
     _publish(site)
-    assert len(site.warehouse.compact(1).merged) == 1
+    assert len(site.warehouse.compact(1)) == 1
     assert not publish_missing(site).refused
     manifests = Path(site.settings.archive, KIT_CHAIN, "lake", "manifests")
     assert [path.name.partition(".")[0] for path in manifests.glob("1-*")]

@@ -36,10 +36,7 @@ from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.manifests.shapes import Times, Volume, shapes_of
 
 _KEY = ("chain_id", "schema_version", "first_block", "last_block")
-RECEIPT_FIELDS = [field for field in RECEIPTS if field.name not in _KEY]
-"""What a manifest has of each receipt."""
-
-_SCHEMA = SEGMENTS.append(pa.field("receipts", pa.list_(pa.struct(RECEIPT_FIELDS))))
+_SCHEMA = SEGMENTS.append(pa.field("receipts", pa.list_(pa.struct([*RECEIPTS]))))
 _FILES = ("first_block", "last_block", "source_key", "source_size")
 _IDS = ("segment_id", "previous_id", "index_id")
 _ABOUT = b"strata.manifest"
@@ -83,10 +80,8 @@ def write_manifest(
 ) -> None:
     """Write the manifest of a volume of these segments (ascending) with their receipts."""
     ordered = sorted(receipts, key=lambda receipt: (receipt.blocks, receipt.table))
-    lists = {
-        blocks: [{f.name: row[f.name] for f in RECEIPT_FIELDS} for row in receipt_rows(same)]
-        for blocks, same in groupby(ordered, key=lambda receipt: receipt.blocks)
-    }
+    by_segment = groupby(ordered, key=lambda receipt: receipt.blocks)
+    lists = {blocks: receipt_rows(same) for blocks, same in by_segment}
     rows = [
         row | {"receipts": lists.get(segment.blocks, [])}
         for segment, row in zip(segments, segment_rows(segments), strict=True)
@@ -201,7 +196,7 @@ def segments_source(manifests: str) -> str:
 def receipts_source(manifests: str) -> str:
     """SQL for the rows of `strata.receipts` in manifests; see `segments_source`."""
     key = ", ".join(_KEY)
-    own = ", ".join(f"receipt.{field.name} as {field.name}" for field in RECEIPT_FIELDS)
+    own = ", ".join(f"receipt.{name} as {name}" for name in RECEIPTS.names)
     return (
         f"(select {key}, {own} from (select {key}, unnest(receipts) as receipt "  # noqa: S608 - ours
         f"from read_parquet({manifests})))"

@@ -41,10 +41,6 @@ SEGMENTS = pa.schema(
 
 RECEIPTS = pa.schema(
     [
-        ("chain_id", pa.string()),
-        ("schema_version", pa.int32()),
-        ("first_block", pa.int64()),
-        ("last_block", pa.int64()),
         ("table_name", pa.string()),
         ("columns", pa.string()),
         ("rows", pa.int64()),
@@ -97,15 +93,11 @@ def _name(cells: Sequence[Any]) -> SegmentName:
     return SegmentName(chain_id, version, BlockRange(first, last))
 
 
-def _name_cells(name: SegmentName) -> tuple[object, ...]:
-    return name.chain_id, name.version, name.blocks.first, name.blocks.last
-
-
 def segment_rows(segments: Iterable[LoadedSegment]) -> list[dict[str, Any]]:
     """The rows of `strata.segments`."""
     cells = (
         (
-            *_name_cells(each.name),
+            *(each.name.chain_id, each.name.version, each.blocks.first, each.blocks.last),
             *(each.info.key, each.info.size, each.info.version),
             *(each.sha256, each.segment_id, each.previous_id),
             *(each.rows, each.bytes, each.index_id),
@@ -116,10 +108,9 @@ def segment_rows(segments: Iterable[LoadedSegment]) -> list[dict[str, Any]]:
 
 
 def receipt_rows(receipts: Iterable[Receipt]) -> list[dict[str, Any]]:
-    """The rows of `strata.receipts`."""
+    """The rows of `strata.receipts`, without what the segment's row says."""
     cells = (
         (
-            *_name_cells(each.segment),
             *(each.table, dump_columns(each.schema), each.rows, each.bytes, each.sha256),
             json.dumps(dict(each.raw_cells)),
         )

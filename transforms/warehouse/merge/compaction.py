@@ -7,7 +7,6 @@ the log names them; the old ones stay for the grace period, for readers of older
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from transforms.block_range import BlockRange
@@ -30,23 +29,17 @@ from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.manifests.shapes import Shape, Volume, shapes_of
 from transforms.warehouse.merge.merge_plan import MOST_PARTIAL, plan_merges
 
-
-@dataclass(slots=True)
-class CompactionReport:
-    """Which volumes became which: (new file, old files), keys in the warehouse."""
-
-    merged: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+Merged = list[tuple[str, tuple[str, ...]]]
+"""Which volumes became which: (new manifest, old ones), keys in the warehouse."""
 
 
-def merge(
-    backing: Backing, settings: LoadSettings, most_partial: int = MOST_PARTIAL
-) -> CompactionReport:
+def merge(backing: Backing, settings: LoadSettings, most_partial: int = MOST_PARTIAL) -> Merged:
     """Merge until nothing is worth merging; see `plan_merges` for `most_partial`.
 
     May be killed and run again, beside loads and readers. Raises `IntegrityError` where a merged
     volume does not render to the bytes of its receipts; the old volumes then stay as they are.
     """
-    report = CompactionReport()
+    done: Merged = []
     while snapshot := backing.log.newest():
         runs = [*plan_merges(backing.catalog(snapshot).intact().history(), most_partial)]
         if not runs:
@@ -56,9 +49,9 @@ def merge(
                 merged = _merge(backing, scratch, volumes, snapshot, settings)
             old = {volume.key for volume in volumes}
             if not _replace(backing.log, old, merged):
-                return report  # another process compacts too: it goes on
-            report.merged.append((merged.key, tuple(sorted(old))))
-    return report
+                return done  # another process compacts too: it goes on
+            done.append((merged.key, tuple(sorted(old))))
+    return done
 
 
 def _replace(log: Log, old: set[str], merged: Volume) -> bool:

@@ -187,7 +187,7 @@ def test_large_tables_stay_in_order_when_they_are_merged(tmp_path: Path) -> None
         segments.append(history_segment(folder, first=first, last=first + 9, tables=tables))
         assert load_folder(tmp_path / "w", folder).failures == []
     warehouse = open_warehouse(tmp_path / "w")
-    assert len(warehouse.compact(most_partial=1).merged) == 1
+    assert len(warehouse.compact(most_partial=1)) == 1
     for segment in segments:
         rendered = render(warehouse, blocks_of(segment), "checkpoints")
         assert rendered == entry_bytes(segment, "checkpoints")

@@ -73,15 +73,15 @@ def test_a_merged_volume_renders_every_table_to_the_source_bytes(
     warehouse, segments = loaded
     before = warehouse.receipts()
 
-    report = warehouse.compact(most_partial=1)
+    merged = warehouse.compact(most_partial=1)
 
     assert len(history(warehouse)) == 1
-    assert len(report.merged) == 1
+    assert len(merged) == 1
     for segment in segments:
         assert all(exact_tables(warehouse, segment).values()), segment
     assert warehouse.receipts() == before
     assert list(warehouse.verify()) == []
-    assert warehouse.compact(most_partial=1).merged == []
+    assert warehouse.compact(most_partial=1) == []
 
 
 def test_merging_gives_the_volume_that_one_load_would_have_given(
