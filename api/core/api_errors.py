@@ -24,15 +24,13 @@ from transforms.errors import StrataError
 
 
 class Code(IntEnum):
-    """The gRPC status codes."""
+    """The gRPC status codes that are answered."""
 
     OK = 0
     CANCELLED = 1
-    UNKNOWN = 2
     INVALID_ARGUMENT = 3
     DEADLINE_EXCEEDED = 4
     NOT_FOUND = 5
-    ALREADY_EXISTS = 6
     PERMISSION_DENIED = 7
     RESOURCE_EXHAUSTED = 8
     FAILED_PRECONDITION = 9
@@ -41,7 +39,6 @@ class Code(IntEnum):
     UNIMPLEMENTED = 12
     INTERNAL = 13
     UNAVAILABLE = 14
-    DATA_LOSS = 15
     UNAUTHENTICATED = 16
 
 
@@ -49,11 +46,9 @@ HTTP_STATUS: Mapping[Code, int] = MappingProxyType(
     {
         Code.OK: 200,
         Code.CANCELLED: 408,
-        Code.UNKNOWN: 500,
         Code.INVALID_ARGUMENT: 400,
         Code.DEADLINE_EXCEEDED: 504,
         Code.NOT_FOUND: 404,
-        Code.ALREADY_EXISTS: 409,
         Code.PERMISSION_DENIED: 403,
         Code.RESOURCE_EXHAUSTED: 429,
         Code.FAILED_PRECONDITION: 400,
@@ -62,7 +57,6 @@ HTTP_STATUS: Mapping[Code, int] = MappingProxyType(
         Code.UNIMPLEMENTED: 501,
         Code.INTERNAL: 500,
         Code.UNAVAILABLE: 503,
-        Code.DATA_LOSS: 500,
         Code.UNAUTHENTICATED: 401,
     }
 )

@@ -84,7 +84,6 @@ def document() -> bytes:
                 EXPORT.path: _operation(EXPORT, _export_answers(), _enveloped()),
                 STREAM.path: _operation(STREAM, _stream_answers(), _enveloped()),
                 **{call.path: _operation(call, _success(call)) for call in CALLS if call.path},
-                **_service_paths(),
             },
             "components": {
                 "schemas": _components(),
@@ -98,26 +97,15 @@ def document() -> bytes:
 
 def _operation(operation: Operation[Any], answers: Schema, error: Schema | None = None) -> Schema:
     method = operation.method.rpartition("/")[2]
-    name = operation.id or method[0].lower() + method[1:]
-    return _get(name, operation.title, answers, [*_parameters(operation)], error)
-
-
-def _get(
-    name: str,
-    title: str,
-    answers: Schema,
-    parameters: list[Schema] | None = None,
-    error: Schema | None = None,
-) -> Schema:
     failures = {
         status: _json_answer(meaning, error or _reference("Error"))
         for status, meaning in _ERRORS.items()
     }
     return {
         "get": {
-            "operationId": name,
-            "summary": title,
-            "parameters": parameters or [],
+            "operationId": operation.id or method[0].lower() + method[1:],
+            "summary": operation.title,
+            "parameters": [*_parameters(operation)],
             "responses": {**failures, **answers},
         }
     }
@@ -173,33 +161,6 @@ def _enveloped() -> Schema:
 def _success(call: Operation[Any]) -> Schema:
     answer = _json_answer("OK", _reference(call.answered.name))
     return {"200": {**answer, "headers": _BLOCK_HEADERS}}
-
-
-def _service_paths() -> Schema:
-    text = {"200": {"description": "OK", "content": {"text/plain": {"schema": _TEXT}}}}
-    state = _state()
-    ready = {"200": _json_answer("Ready.", state), "503": _json_answer("Not ready.", state)}
-    return {
-        "/health": _get("health", "Whether the process lives", text),
-        "/ready": _get("ready", "Whether data is served, and how old", ready),
-        "/metrics": _get("metrics", "Counters for Prometheus", text),
-    }
-
-
-def _state() -> Schema:
-    """What `/ready` answers: `null` where it is not known."""
-    known = {"ready": _TRUTH, "reason": _TEXT, "chainId": _TEXT, "segments": _WHOLE}
-    numbers = (
-        *("snapshot", "blockHeight", "blocksBehind", "segmentsWaiting", "bytesWaiting"),
-        *("gaps", "blocksMissing", "filesQuarantined"),
-    )
-    others = {
-        **dict.fromkeys(numbers, _WHOLE),
-        **dict.fromkeys(("changedAt", "blockTimestamp"), _TEXT),
-        "missing": _list(_TEXT),
-        "quarantined": _list(_object({"file": _TEXT, "reason": _TEXT})),
-    }
-    return _object(known | {name: _nullable(schema) for name, schema in others.items()})
 
 
 def _nullable(schema: Schema) -> Schema:
