@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
 from api.core.api_errors import ApiError, Code, RefusedError
 from api.core.clients import Room, network_key
 from api.core.workers import Departure
-from api.http.pages.status_page import error_page
 from api.queries.messages import error_json
 
 RawHeaders = Iterable[tuple[bytes, bytes]]
@@ -28,9 +25,6 @@ PAGE_HEADERS = (
 )
 _RETRY = (b"retry-after", b"1")
 _WITHOUT_BODY = (204, 304)
-_FIRST_ERROR = 400
-_OPENED = ("archive", "export", "other", "page")
-_OF_BODY = (b"content-type", b"content-length", b"etag")
 
 
 class Answer:
@@ -41,7 +35,6 @@ class Answer:
     ) -> None:
         self.status = status
         self.body = body
-        self.content_type = content_type
         self.headers = [*headers]
         if status not in _WITHOUT_BODY:
             length = (b"content-length", str(len(body)).encode())
@@ -49,11 +42,10 @@ class Answer:
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Send it: over HTTP, or in the place of a WebSocket's handshake."""
-        answer = _as_opened(self, scope)
         kind = "http.response" if scope["type"] == "http" else "websocket.http.response"
-        head = {"status": answer.status, "headers": answer.headers}
+        head = {"status": self.status, "headers": self.headers}
         await send({"type": f"{kind}.start", **head})
-        await send({"type": f"{kind}.body", "body": answer.body})
+        await send({"type": f"{kind}.body", "body": self.body})
 
 
 def encoded(headers: Iterable[tuple[str, str]]) -> RawHeaders:
@@ -128,39 +120,3 @@ def departure(receive: Receive) -> Departure:
             pass
 
     return gone
-
-
-def _as_opened(answer: Answer, scope: Scope) -> Answer:
-    """The answer; in the place of an error's JSON a page where a browser opens an address.
-
-    Only of what people open: the pages, files of the archive, downloads, and addresses that are
-    none.
-    """
-    if (
-        answer.status < _FIRST_ERROR
-        or answer.content_type != JSON
-        or scope["type"] != "http"
-        or scope.get("operation", "other") not in _OPENED
-        or "text/html" not in given_fields(scope).get("accept", "")
-    ):
-        return answer
-    text = _sentence(json.loads(answer.body))
-    headers = [pair for pair in answer.headers if pair[0] not in _OF_BODY]
-    fresh = ((b"cache-control", b"no-store"), (b"vary", b"accept"))
-    page = error_page(answer.status, text, _base(scope))
-    return Answer(answer.status, page, HTML, (*headers, *fresh, *PAGE_HEADERS))
-
-
-def _sentence(document: dict[str, Any]) -> str:
-    """What an error says in words: the innermost is the one about this request."""
-    error = document.get("error", document)
-    details = error.get("details") or [{}]
-    text = details[0].get("inner") or details[0].get("message") or error.get("message")
-    return str(text)
-
-
-def _base(scope: Scope) -> str:
-    """The way from an address to the server's root, which a proxy may have below a path."""
-    path: bytes = scope.get("raw_path") or scope["path"].encode()
-    above = path.partition(b"?")[0].count(b"/") - 1
-    return "/".join([".."] * above) or "."

@@ -89,9 +89,7 @@ def _guarded(send: Send) -> Send:
 
     async def guarded(message: Message) -> None:
         if message["type"] == "http.response.start":
-            own = {name for name, _ in message["headers"]}  # as an error's page has
-            more = [pair for pair in _HEADERS if pair[0] not in own]
-            message["headers"] = [*message["headers"], *more]
+            message["headers"] = [*message["headers"], *_HEADERS]
         await send(message)
 
     return guarded

@@ -1,4 +1,4 @@
-"""The pages of what is not the archive: the server's state, and errors."""
+"""The page of the server's state."""
 
 from __future__ import annotations
 
@@ -8,24 +8,6 @@ from importlib.metadata import version
 from typing import Any
 
 from exporters.archive.templating import render
-
-_BAD, _UNAUTHORIZED, _UNKNOWN, _MANY, _BUSY = 400, 401, 404, 429, 503
-_TITLES = {
-    _BAD: "This cannot be answered",
-    _UNAUTHORIZED: "A token is needed",
-    _UNKNOWN: "There is nothing here",
-    _MANY: "Too many requests",
-    _BUSY: "Not now",
-}
-_ADVICE = {
-    _BAD: "Go back and correct what was entered. All segments: /api/v2/networkhistory/segments.",
-    _UNAUTHORIZED: "Whoever runs this server gives tokens to programs; browsers cannot send one.",
-    _UNKNOWN: "The archive's page lists what there is.",
-    _MANY: "Wait a moment and load this page again.",
-    _BUSY: "Wait a moment and load this page again.",
-}
-_TITLE = "This did not work"
-_OTHERWISE = "Go back, or load this page again; /status says how the server is."
 
 
 def status_page(state: Mapping[str, Any]) -> bytes:
@@ -44,10 +26,3 @@ def status_page(state: Mapping[str, Any]) -> bytes:
         "base": ".",
     }
     return render("api.http", "status.html", **values)
-
-
-def error_page(status: int, message: str, base: str) -> bytes:
-    """An error with what to do."""
-    title, advice = _TITLES.get(status, _TITLE), _ADVICE.get(status, _OTHERWISE)
-    values = {"status": status, "title": title, "message": message, "advice": advice, "base": base}
-    return render("api.http", "error.html", **values)

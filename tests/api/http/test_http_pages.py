@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urljoin
 
 import httpx2
 import pytest
 
-from api.core.server_settings import Access
 from exporters.locations import Locations
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import CHAIN
-from tests.page_kit import HOSTILE, Page
-
-# As Chromium sends it.
-BROWSER = {
-    "accept": "text/html,application/xhtml+xml,application/xml;q=0.9,image/webp,*/*;q=0.8",
-}
-_EXPORT = "/api/v2/networkhistory/export"
+from tests.page_kit import Page
 
 
 @pytest.fixture
@@ -50,56 +42,9 @@ def test_the_state_of_a_server_without_data_says_so(tmp_path: Path) -> None:
     assert "nothing is loaded yet" in stream.text
 
 
-@pytest.mark.parametrize(
-    ("path", "status", "said"),
-    [
-        (f"{_EXPORT}?table=TABLE_ORDERS&fromBlock=2&toBlock=50", 400, "block 2"),
-        (f"{_EXPORT}?table=TABLE_ORDERS&fromBlock=x&toBlock=50", 400, "x"),
-        (f"{_EXPORT}?fromBlock=1&toBlock=50", 400, "table"),
-        (f"/archive/{CHAIN}/orders/nothing.zip", 404, "There is nothing here"),
-        ("/nothing/of%2Fthe/kind", 404, "There is nothing here"),
-        (f"{_EXPORT}?table={HOSTILE}&fromBlock=1&toBlock=50", 400, "script"),
-    ],
-)
-def test_a_wrong_entry_leads_a_browser_to_a_page_and_a_program_to_json(
-    client: httpx2.Client, path: str, status: int, said: str
-) -> None:
-    told = client.get(path)
-    assert told.status_code == status
-    assert told.headers["content-type"] == "application/json"
-    answer = client.get(path, headers=BROWSER)
-    page = Page(answer.content)
-    assert answer.status_code == status
-    assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    assert answer.headers["cache-control"] == "no-store"
-    assert "accept" in answer.headers["vary"].split(", ")
-    assert said in page.text
-    assert "script" not in page.elements
-    for link in page.links:
-        assert client.get(urljoin(path, link)).status_code == 200, link
-    (policy,) = answer.headers.get_list("content-security-policy")
-    assert "default-src 'self'" in policy
-
-
-def test_what_programs_call_stays_json_in_a_browser(client: httpx2.Client) -> None:
-    for path in ("/api/v2/withdrawal/x", "/ready", "/openapi.json"):
-        assert (
-            client.get(path, headers=BROWSER).headers["content-type"].startswith("application/json")
-        )
-
-
-def test_a_page_that_is_not_to_be_had_says_why(served: Served) -> None:
-    guarded = settings(served.service.settings.locations, access=Access(tokens=("secret",)))
-    with serving(guarded) as other, other.client() as client:
-        answer = client.get("/", headers=BROWSER)
-        assert answer.status_code == 401
-        assert answer.headers["www-authenticate"] == "Bearer"
-        assert "A token is needed" in Page(answer.content).text
-
-
 def test_every_page_says_whose_it_is_and_what_for(client: httpx2.Client) -> None:
-    for path in ("/", "/docs", "/status", "/nothing", f"/archive/{CHAIN}/index.html"):
-        text = Page(client.get(path, headers=BROWSER).content).text
+    for path in ("/", "/docs", "/status", f"/archive/{CHAIN}/index.html"):
+        text = Page(client.get(path).content).text
         assert "Strata Exact, verifiable exports of a trading network's history" in text, path
 
 
