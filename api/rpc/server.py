@@ -22,7 +22,7 @@ from api.core.telemetry import log
 from api.operations import CALLS, EXPORT, STREAM
 from api.rpc.call import Call, Context, Unary
 from api.rpc.calls import Calls
-from api.rpc.standard_services import HEALTH, REFLECTION, HealthService, Reflection
+from api.rpc.standard_services import HEALTH, REFLECTION, Reflection, check_health
 from api.service import Service
 from transforms.errors import ConfigError
 
@@ -92,17 +92,18 @@ class Methods(grpc.GenericRpcHandler):
         )
 
     def _all(self, service: Service) -> Iterator[tuple[str, Handler]]:
-        calls, health = Calls(service), HealthService(service)
+        calls = Calls(service)
         for operation in CALLS:
             yield self._unary(operation.name, f"/{operation.method}", calls.unary(operation))
         yield self._streaming(EXPORT.name, f"/{EXPORT.method}", calls.export)
         yield self._streaming(STREAM.name, f"/{STREAM.method}", calls.observe)
-        yield self._unary("health", f"/{HEALTH}/Check", health.check, public=True)
-        yield self._streaming("health_watch", f"/{HEALTH}/Watch", health.watch, public=True)
-        reflection = Reflection()
-        for name in REFLECTION:
-            path = f"/{name}/ServerReflectionInfo"
-            yield self._streaming("reflection", path, reflection.answer, several=True)
+        path, reflection = f"/{REFLECTION}/ServerReflectionInfo", Reflection()
+        yield self._streaming("reflection", path, reflection.answer, several=True)
+
+        async def check(data: bytes, _call: Call) -> bytes:
+            return check_health(service.health, data)
+
+        yield self._unary("health", f"/{HEALTH}/Check", check, public=True)
 
     def _unary(
         self, name: str, path: str, answer: Unary, *, public: bool = False
@@ -127,14 +128,13 @@ class Methods(grpc.GenericRpcHandler):
         path: str,
         answer: Callable[[Any, Call], Awaitable[None]],
         *,
-        public: bool = False,
         several: bool = False,
     ) -> tuple[str, Handler]:
         """A handler of calls that get many messages, and send `several` where they do."""
 
         async def handle(request: Any, context: Context) -> None:  # noqa: ANN401 - bytes, or several
             call = Call(context, path, self._proxies, self._unread)
-            await self._attend(name, call, lambda: answer(request, call), public=public)
+            await self._attend(name, call, lambda: answer(request, call))
 
         if several:
             return path, grpc.stream_stream_rpc_method_handler(handle)

@@ -21,10 +21,11 @@ from api.core.server_settings import Access
 from tests.api.rpc.kit import SECONDS
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import Site
+from tests.waiting import wait_until
 
 _SERVING = HealthCheckResponse.ServingStatus.SERVING
 _NOT_SERVING = HealthCheckResponse.ServingStatus.NOT_SERVING
-_VERSIONS = ("grpc.reflection.v1", "grpc.reflection.v1alpha")
+_REFLECTION = "grpc.reflection.v1alpha.ServerReflection"
 
 
 @pytest.fixture
@@ -48,15 +49,6 @@ def _check(channel: grpc.Channel, name: str = "") -> Any:
     return call(HealthCheckRequest(service=name), timeout=SECONDS).status
 
 
-def _watch(channel: grpc.Channel) -> Iterator[Any]:
-    call = channel.unary_stream(
-        "/grpc.health.v1.Health/Watch",
-        request_serializer=HealthCheckRequest.SerializeToString,
-        response_deserializer=HealthCheckResponse.FromString,
-    )
-    return (answer.status for answer in call(HealthCheckRequest(), timeout=SECONDS))
-
-
 @pytest.mark.parametrize("name", ["", TRADING_DATA, CORE])
 def test_what_is_served_is_healthy(channel: grpc.Channel, name: str) -> None:
     assert _check(channel, name) == _SERVING
@@ -76,18 +68,15 @@ def test_health_is_told_without_a_token_and_when_data_comes(site: Site) -> None:
         grpc.insecure_channel(f"127.0.0.1:{served.grpc_port}") as channel,
     ):
         assert _check(channel) == _NOT_SERVING
-        watched = _watch(channel)
-        assert next(watched) == _NOT_SERVING
         empty.load(site.source_folder)
-        assert next(watched) == _SERVING
-        assert _check(channel) == _SERVING
+        wait_until(lambda: _check(channel) == _SERVING)
         served.stop_streams()
-        assert [*watched] == [_NOT_SERVING]
+        wait_until(lambda: _check(channel) == _NOT_SERVING)
 
 
-def _reflect(channel: grpc.Channel, version: str, **asked: str) -> Any:
+def _reflect(channel: grpc.Channel, **asked: str) -> Any:
     call = channel.stream_stream(
-        f"/{version}.ServerReflection/ServerReflectionInfo",
+        f"/{_REFLECTION}/ServerReflectionInfo",
         request_serializer=ServerReflectionRequest.SerializeToString,
         response_deserializer=ServerReflectionResponse.FromString,
     )
@@ -102,30 +91,28 @@ def test_reflection_needs_a_token_where_there_are_some(built_site: Site) -> None
         grpc.insecure_channel(f"127.0.0.1:{served.grpc_port}") as channel,
         pytest.raises(grpc.RpcError) as caught,
     ):
-        _reflect(channel, _VERSIONS[0], list_services="")
+        _reflect(channel, list_services="")
     assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
-@pytest.mark.parametrize("version", _VERSIONS)
-def test_the_services_are_listed(channel: grpc.Channel, version: str) -> None:
-    answer = _reflect(channel, version, list_services="")
+def test_the_services_are_listed(channel: grpc.Channel) -> None:
+    answer = _reflect(channel, list_services="")
     assert {found.name for found in answer.list_services_response.service} == {
         TRADING_DATA,
         CORE,
         "grpc.health.v1.Health",
-        *(f"{name}.ServerReflection" for name in _VERSIONS),
+        _REFLECTION,
     }
 
 
-@pytest.mark.parametrize("version", _VERSIONS)
-def test_every_listed_service_is_described(channel: grpc.Channel, version: str) -> None:
-    listed = _reflect(channel, version, list_services="").list_services_response.service
+def test_every_listed_service_is_described(channel: grpc.Channel) -> None:
+    listed = _reflect(channel, list_services="").list_services_response.service
     for name in (found.name for found in listed):
-        assert _pool(channel, version, name).FindServiceByName(name).methods
+        assert _pool(channel, name).FindServiceByName(name).methods
 
 
 def test_a_method_is_called_by_what_reflection_says_alone(channel: grpc.Channel) -> None:
-    pool = _pool(channel, _VERSIONS[0], TRADING_DATA)
+    pool = _pool(channel, TRADING_DATA)
     method = pool.FindServiceByName(TRADING_DATA).methods_by_name["ListWithdrawals"]
     asked, answered = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
     call = channel.unary_unary(
@@ -140,13 +127,13 @@ def test_a_method_is_called_by_what_reflection_says_alone(channel: grpc.Channel)
 
 def test_what_is_unknown_is_not_found(channel: grpc.Channel) -> None:
     for asked in ("file_by_filename", "file_containing_symbol"):
-        answer = _reflect(channel, _VERSIONS[0], **{asked: "nothing.of.this"})
+        answer = _reflect(channel, **{asked: "nothing.of.this"})
         assert answer.error_response.error_code == 5
 
 
-def _pool(channel: grpc.Channel, version: str, symbol: str) -> DescriptorPool:
+def _pool(channel: grpc.Channel, symbol: str) -> DescriptorPool:
     """The files that describe a symbol, those first that others import."""
-    answer = _reflect(channel, version, file_containing_symbol=symbol)
+    answer = _reflect(channel, file_containing_symbol=symbol)
     sent = answer.file_descriptor_response.file_descriptor_proto
     files = {file.name: file for file in map(FileDescriptorProto.FromString, sent)}
     pool = DescriptorPool()
