@@ -13,7 +13,7 @@ from api.queries.cursors import ID, TIME, CursorFormat, IdError, parse_id, show_
 from api.queries.pagination import Listing, Page, QueryListing, Record, Relation, cut, page
 from api.queries.records import liquidity_provision
 from api.queries.requests import ListLiquidityProvisions, ObserveLiquidityProvisions
-from api.queries.span_listing import ListingSource, SpanListing, known_spans
+from api.queries.span_listing import SpanListing, known_spans
 from transforms.lookups.lookup_tables import (
     LISTED_PROVISIONS,
     PROVISIONS_BY_MARKET,
@@ -150,7 +150,9 @@ def _of_history(reading: Reading, filters: Mapping[str, str]) -> Listing:
     )
     first = "party_id" if "party_id" in filters else "market_id"
     others = [(_PLACES[name], value) for name, value in filters.items() if name != first]
-    source = ListingSource(
+    return SpanListing(
+        reading,
+        spans,
         pages=PROVISIONS_BY_PARTY if first == "party_id" else PROVISIONS_BY_MARKET,
         prefix=(filters[first],),
         key=itemgetter(_PLACES[first], _TIME, _ID),
@@ -158,7 +160,6 @@ def _of_history(reading: Reading, filters: Mapping[str, str]) -> Listing:
         table=lambda table: _table_listing(reading, table, filters),
         predicate=lambda row: all(row[place] == value for place, value in others),
     )
-    return SpanListing(reading, spans, source)
 
 
 def _table_listing(reading: Reading, table: HeldTable, filters: Mapping[str, str]) -> Listing:

@@ -30,7 +30,7 @@ from api.queries.latest_rows import LatestSource, latest, written_again
 from api.queries.pagination import Listing, Page, QueryListing, Relation, Row, cut, page
 from api.queries.records import elements, oracle_data
 from api.queries.requests import ListOracleData
-from api.queries.span_listing import ListingSource, SpanListing, TimeSpan, known_spans
+from api.queries.span_listing import SpanListing, TimeSpan, known_spans
 from transforms.lookups import oracle_rows
 from transforms.lookups.lookup_tables import ORACLE_BY_SPEC, ORACLE_BY_TIME
 from transforms.lookups.oracle_rows import MISSING
@@ -92,14 +92,15 @@ def _listing(reading: Reading, spec: str) -> Listing | None:
     spans = _spans(reading)
     if spans is None:
         return _table_listing(reading, tables, spec)
-    source = ListingSource(
+    listing = SpanListing(
+        reading,
+        spans,
         pages=ORACLE_BY_SPEC if spec else ORACLE_BY_TIME,
         prefix=(spec,) if spec else (),
         key=itemgetter(_SPEC, 0, 1, 2) if spec else _key,
         order=_key,
         table=lambda table: _table_listing(reading, [table], spec),
     )
-    listing = SpanListing(reading, spans, source)
     return listing if spec else latest(reading, _LATEST, listing)
 
 

@@ -74,25 +74,12 @@ def known_spans(
 
 
 @dataclass(frozen=True, slots=True)
-class ListingSource:
-    """How the rows of a listing are found in a volume.
-
-    `pages` is the kind of the pages to look into; `prefix` are the values with which the keys of
-    the rows there begin. `key` gives the whole key of a row, `order` that of the listing,
-    `predicate` says which belong to it; `table` gives the rows of a volume without pages.
-    """
-
-    pages: PageTable
-    prefix: Key
-    key: Callable[[Sequence[Any]], Key]
-    order: Callable[[Row], Key]
-    table: Callable[[HeldTable], Listing]
-    predicate: Callable[[Row], bool] | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class SpanListing:
     """The rows of some spans between two times, in microseconds: from `start` on, before `end`.
+
+    `pages` is the kind of the pages to look into in a volume; `prefix` are the values with which
+    the keys of the rows there begin. `key` gives the whole key of a row, `order` that of the
+    listing, `predicate` says which belong to it; `table` gives the rows of a volume without pages.
 
     Of rows with one place in the order only the newest is listed: the last one that a volume's
     pages have, in the last volume that has any.
@@ -100,7 +87,12 @@ class SpanListing:
 
     reading: Reading
     spans: Sequence[TimeSpan]
-    source: ListingSource
+    pages: PageTable
+    prefix: Key
+    key: Callable[[Sequence[Any]], Key]
+    order: Callable[[Row], Key]
+    table: Callable[[HeldTable], Listing]
+    predicate: Callable[[Row], bool] | None = None
     start: int | None = None
     end: int | None = None
 
@@ -110,7 +102,6 @@ class SpanListing:
 
     def _rows(self, start: Values, limit: int, *, descending: bool) -> list[Row]:
         results: list[Row] = []
-        prefix = self.source.prefix
         low, high = self._ends(start, descending=descending)
         for span in self.spans[::-1] if descending else self.spans:
             if (low and span.last < low[0]) or (high and span.first > high[0]):
@@ -121,11 +112,11 @@ class SpanListing:
                 index = table.lookups
                 if index is None:
                     rows += self._asked(table, low, high, limit, descending=descending)
-                elif not prefix or index.may_have(self.source.pages, prefix[0]):
+                elif not self.prefix or index.may_have(self.pages, self.prefix[0]):
                     most = limit - len(results)
                     rows += self._paged(index, low, high, most, descending=descending)
             if len(span.tables) > 1:
-                rows.sort(key=self.source.order, reverse=descending)
+                rows.sort(key=self.order, reverse=descending)
                 rows = self._newest(rows, descending=descending)
             results += rows[:limit]
             if len(results) >= limit:
@@ -134,7 +125,7 @@ class SpanListing:
 
     def _newest(self, rows: Sequence[Row], *, descending: bool) -> list[Row]:
         """Of neighbours with one place the newest: the first descending, otherwise the last."""
-        places = [*map(self.source.order, rows)]
+        places = [*map(self.order, rows)]
         alike = [*map(eq, places, islice(places, 1, None))]
         if True not in alike:
             return [*rows]
@@ -155,8 +146,8 @@ class SpanListing:
     ) -> list[Row]:
         """The first rows of a volume without pages, as they are met."""
         start, end = (high, low) if descending else (low, high)
-        rows = self.source.table(table).rows(start, limit, descending=descending)
-        places = ((row, self.source.order(row)[: len(end)]) for row in rows)
+        rows = self.table(table).rows(start, limit, descending=descending)
+        places = ((row, self.order(row)[: len(end)]) for row in rows)
         return [row for row, at in places if not end or (at >= end if descending else at <= end)]
 
     def _paged(
@@ -165,7 +156,7 @@ class SpanListing:
         """At least `limit` rows of a volume, or all, as they are met."""
         rows: list[Row] = []
         first, last = self._place(low), self._place(high)
-        with closing(index.pages(self.source.pages, first, last, descending=descending)) as pages:
+        with closing(index.pages(self.pages, first, last, descending=descending)) as pages:
             for page in pages:
                 self.reading.check_interrupt()
                 beyond = self._between(page, low, high, descending=descending)
@@ -175,22 +166,21 @@ class SpanListing:
         return rows
 
     def _place(self, end: Key) -> Key:
-        return (*self.source.prefix, *end)[: len(self.source.pages.key)]
+        return (*self.prefix, *end)[: len(self.pages.key)]
 
     def _between(
         self, rows: Sequence[list[Any]], low: Key, high: Key, *, descending: bool
     ) -> list[Row]:
         """The rows of pages that are asked for, as they are met."""
-        source = self.source
         # A place has the prefix's values again where the order ends with them; a key has them once.
-        length = len(source.key(rows[0])) if rows else 0
-        low, high = ((*source.prefix, *place)[:length] for place in (low, high))
+        length = len(self.key(rows[0])) if rows else 0
+        low, high = ((*self.prefix, *place)[:length] for place in (low, high))
         begin, end = 0, len(rows)
         if low:
-            begin = bisect_left(rows, low, key=lambda row: source.key(row)[: len(low)])
+            begin = bisect_left(rows, low, key=lambda row: self.key(row)[: len(low)])
         if high:
-            end = bisect_right(rows, high, key=lambda row: source.key(row)[: len(high)])
+            end = bisect_right(rows, high, key=lambda row: self.key(row)[: len(high)])
         matches: list[Row] = [*map(tuple, rows[begin:end])]
-        if source.predicate is not None:
-            matches = [row for row in matches if source.predicate(row)]
+        if self.predicate is not None:
+            matches = [row for row in matches if self.predicate(row)]
         return matches[::-1] if descending else matches

@@ -17,7 +17,7 @@ from api.queries.latest_rows import LatestSource, latest, written_again
 from api.queries.pagination import Listing, Page, QueryListing, Record, Relation, Row, cut, page
 from api.queries.records import withdrawal
 from api.queries.requests import GetWithdrawal, ListWithdrawals
-from api.queries.span_listing import ListingSource, SpanListing, TimeSpan, known_spans
+from api.queries.span_listing import SpanListing, TimeSpan, known_spans
 from transforms.lookups.lookup_tables import (
     BY_ID,
     BY_PARTY,
@@ -82,14 +82,18 @@ def current_withdrawals(
     A row has the columns of `WITHDRAWAL`. `start` and `end` are as `_period` has them.
     """
     prefix = (party,) if party else ()
-    source = ListingSource(
+    listing = SpanListing(
+        reading,
+        _spans(reading),
         pages=BY_PARTY if party else BY_TIME,
         prefix=prefix,
         key=itemgetter(_PARTY, _TIME, _ID) if party else _key,
         order=_key,
         table=lambda table: QueryListing(reading, _relation(table, len(prefix)), prefix),
+        start=start,
+        end=end,
     )
-    return latest(reading, LATEST, SpanListing(reading, _spans(reading), source, start, end))
+    return latest(reading, LATEST, listing)
 
 
 def _rows_with_id(reading: Reading, id_: str) -> list[Row]:
