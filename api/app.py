@@ -29,7 +29,7 @@ from api.http.calls import CallEndpoint, UnknownMethodError
 from api.http.downloads import Download
 from api.http.exchanges import Exchanges
 from api.http.file_answers import FileSender
-from api.http.own_pages import ArchivePages, assets, health, metrics_page, ready, status
+from api.http.own_pages import ArchivePages, own_pages
 from api.http.protocol import CONNECTIONS
 from api.http.streams import ProvisionStream
 from api.operations import CALLS, EXPORT, STREAM
@@ -104,13 +104,10 @@ def _endpoints(service: Service) -> Iterator[tuple[str, ASGIApp]]:
     for path in ("/", "/archive", _ARCHIVE):
         yield path, page
     yield f"{_ARCHIVE}{{key}}", ArchiveFiles(service.store, sender, service.files)
-    yield "/health", health()
-    yield "/ready", ready(service.health)
-    yield "/status", _Limited("page", status(service.health), service.calls)
-    yield "/metrics", metrics_page(service.metrics)
-    for path, asset in assets().items():
+    for path, own in own_pages(service.health, service.metrics).items():
         # A page brings its styles and scripts along: they count as one with it.
-        yield path, asset if path.startswith("/static/") else _Limited("page", asset, service.calls)
+        is_free = own.name != "page" or path.startswith("/static/")
+        yield path, own if is_free else _Limited("page", own, service.calls)
 
 
 class _Limited:

@@ -9,8 +9,9 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from importlib.resources import files
+from pathlib import Path
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from api.core.health import Health
 from api.core.open_snapshots import OpenSnapshots
@@ -34,9 +35,9 @@ from transforms.errors import IntegrityError
 from transforms.stores.store import Store
 
 _TYPES = {
-    "css": b"text/css; charset=utf-8",
-    "js": b"text/javascript; charset=utf-8",
-    "svg": b"image/svg+xml",
+    ".css": b"text/css; charset=utf-8",
+    ".js": b"text/javascript; charset=utf-8",
+    ".svg": b"image/svg+xml",
 }
 _NO_CACHE = (b"cache-control", b"no-cache")
 
@@ -47,60 +48,45 @@ class Endpoint:
     def __init__(
         self, name: str, answer: Callable[[Scope], Answer], *, any_method: bool = False
     ) -> None:
-        self._name = name
+        self.name = name
         self._answer = answer
         self._any_method = any_method
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        scope["operation"] = self._name
+        scope["operation"] = self.name
         is_allowed = self._any_method or scope["method"] in ("GET", "HEAD")
         answer = self._answer(scope) if is_allowed else method_not_allowed()
         await answer(scope, receive, send)
 
 
-def health() -> Endpoint:
-    """The process lives; nothing is looked at."""
-    answer = Answer(200, b"ok", b"text/plain; charset=utf-8")
-    return Endpoint("health", lambda _: answer, any_method=True)
+def own_pages(state: Health, metrics: Metrics) -> Mapping[str, Endpoint]:
+    """The endpoints of all paths but those of the archive and the calls."""
+    alive = Answer(200, b"ok", b"text/plain; charset=utf-8")
 
-
-def ready(state: Health) -> Endpoint:
-    """Whether data is served, which, and how far the source is ahead: 200 or 503."""
-
-    def answer(_scope: Scope) -> Answer:
+    def ready(_scope: Scope) -> Answer:
         body = json.dumps(state.described(), separators=(",", ":")).encode()
         return Answer(200 if state.is_ready else 503, body, JSON)
 
-    return Endpoint("ready", answer)
-
-
-def status(state: Health) -> Endpoint:
-    """The same as a page for people, which is there whether or not data is served."""
-
-    def answer(_scope: Scope) -> Answer:
+    def status(_scope: Scope) -> Answer:
         return Answer(200, status_page(state.described()), HTML, (_NO_CACHE, *PAGE_HEADERS))
 
-    return Endpoint("page", answer)
-
-
-def metrics_page(metrics: Metrics) -> Endpoint:
-    """The counters, for Prometheus."""
-    return Endpoint("metrics", lambda _: Answer(200, metrics.text(), CONTENT_TYPE.encode()))
-
-
-def assets() -> Mapping[str, ASGIApp]:
-    """Every file held in memory by its path."""
-    folder = files("api.http")
-    apps = {
-        f"/static/{file.name}": _asset(file.read_bytes(), _TYPES[file.name.rpartition(".")[2]])
-        for file in folder.joinpath("static").iterdir()
+    return {
+        "/health": Endpoint("health", lambda _: alive, any_method=True),
+        "/ready": Endpoint("ready", ready),
+        "/status": Endpoint("page", status),
+        "/metrics": Endpoint(
+            "metrics", lambda _: Answer(200, metrics.text(), CONTENT_TYPE.encode())
+        ),
+        "/docs": _asset(render("api.http", "docs.html", base="."), HTML),
+        "/openapi.json": _asset(document(), JSON),
+        **{
+            f"/static/{file.name}": _asset(file.read_bytes(), _TYPES[Path(file.name).suffix])
+            for folder in (files("api.http") / "static", files("exporters.archive") / "templates")
+            for file in folder.iterdir()
+            if Path(file.name).suffix in _TYPES
+        },
     }
-    style = files("exporters.archive").joinpath("templates", "style.css").read_bytes()
-    apps["/static/style.css"] = _asset(style, _TYPES["css"])
-    apps["/docs"] = _asset(render("api.http", "docs.html", base="."), HTML)
-    apps["/openapi.json"] = _asset(document(), JSON)
-    return apps
 
 
 def _asset(body: bytes, content_type: bytes) -> Endpoint:
