@@ -73,7 +73,7 @@ export DAGSTER_HOME ?= $(CURDIR)/dagster_home
 # Tests start hundreds of processes: each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup cluster run serve ui protos test lint unit changed weed servers engines cluster-test engines-test crash-test fault-test bench bench-api bench-scale clean help programs duckdb15 pandas kernel promtool docs
+.PHONY: setup cluster run serve ui protos test lint unit changed weed servers engines cluster-test engines-test crash-test fault-test bench bench-api bench-scale clean help programs compiled duckdb15 pandas kernel promtool docs
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -165,7 +165,7 @@ protos: setup ## compile the .proto files again
 
 # Each of these keeps one core busy, or waits for a download.
 test: setup ## ruff, mypy, import-linter, pytest
-	@$(MAKE) --no-print-directory --jobs 3 lint programs
+	@$(MAKE) --no-print-directory --jobs 3 lint compiled
 	@$(MAKE) --no-print-directory unit
 
 lint: setup
@@ -176,6 +176,10 @@ lint: setup
 
 unit: programs
 	$(BIN)/python -m pytest $(WORKERS)
+
+# Once, and not by each worker.
+compiled: programs
+	@output=$$($(BIN)/python -m pytest --collect-only --quiet 2>&1) || { echo "$$output"; exit 1; }
 
 programs: setup weed servers duckdb15 pandas kernel promtool $(FRICTIONLESS_STAMP) $(DUCKDB_EXTENSIONS_STAMP)
 
