@@ -20,8 +20,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+from tests.cid_kit import cid_of
 from tests.segments_kit import build_segment
-from transforms.segments.cid import cid_of
 from transforms.segments.segment_name import SegmentName
 
 _PIECE_BYTES = 32 * 1024

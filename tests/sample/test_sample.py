@@ -16,11 +16,11 @@ import pytest
 from pipelines.sample_history import copy_sample
 from tests import zip_readers
 from tests.cases import each_of
+from tests.cid_kit import cid_of
 from tests.sample import SEGMENTS, SampleSegment, write_sample
 from tests.segments_kit import Cell, decode, pg_csv
 from transforms.block_range import BlockRange
 from transforms.errors import ConfigError
-from transforms.segments.cid import cid_of
 from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import known_table, known_tables
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
+from tests.cid_kit import cid_of
 from tests.sample.participants import Participants
 from tests.sample.simulation import Simulation
 from tests.sample.tables import TableFiles
@@ -22,7 +23,6 @@ from transforms.block_range import BlockRange
 from transforms.errors import ConfigError
 from transforms.files import commit_file
 from transforms.scratch import scratch_folder, sweep_scratch
-from transforms.segments.cid import cid_of
 from transforms.segments.segment_name import SegmentName
 
 _CHUNK_BYTES = 1 << 20

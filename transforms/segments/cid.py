@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 _CHUNK = 262_144
 _LINKS = 174
@@ -89,15 +88,6 @@ class CidHasher:
         if len(nodes) == _LINKS:
             self._levels[level] = []
             self._add(level + 1, _parent(nodes))
-
-
-def cid_of(path: Path) -> str:
-    """The CID of a file."""
-    hasher = CidHasher()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            hasher.update(chunk)
-    return hasher.cid()
 
 
 def _leaf(chunk: bytes) -> _Node:

@@ -17,10 +17,10 @@ from api.queries.orders import list_order_versions
 from api.queries.requests import ListOrderVersions, ListSegments
 from tests.api.answers_kit import ask, load, page
 from tests.api.chain_kit import ORDER, chain_folder
+from tests.cid_kit import cid_of
 from tests.segments_kit import Table, block_time, build_segment, columns, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES, change_rows, relist
 from transforms.errors import IntegrityError
-from transforms.segments.cid import cid_of
 from transforms.sessions import InterruptedQueryError
 from transforms.warehouse.warehouse_address import open_warehouse
 

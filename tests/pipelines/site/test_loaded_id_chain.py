@@ -15,8 +15,9 @@ from pipelines.site.publishing import publish_segments
 from pipelines.site.segment_status import IdReport, id_report, site_status
 from pipelines.site.site import Site
 from pipelines.site.site_check import verify_site
+from tests.cid_kit import cid_of
 from tests.pipelines.kit import blocks, load, make_segment
-from transforms.segments.cid import CidHasher, cid_of
+from transforms.segments.cid import CidHasher
 from transforms.verifying.findings import Problem
 
 _OTHER = CidHasher().cid()

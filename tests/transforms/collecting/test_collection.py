@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from tests.cid_kit import cid_of
 from tests.data_node_kit import DataNode, data_node, node_history
 from tests.segments_kit import build_segment
 from transforms.collecting.collection import AdminSocket, CollectedSegment, collect
 from transforms.collecting.node_list import ListedSegment, ask_node
 from transforms.errors import NodeError
-from transforms.segments.cid import cid_of
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import PutResult
 

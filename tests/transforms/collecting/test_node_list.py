@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from tests.cid_kit import cid_of
 from tests.data_node_kit import DataNode
 from tests.ports import free_ports
 from transforms.collecting.node_list import MAX_LIST_BYTES, ask_node, read_list
 from transforms.errors import NodeError
-from transforms.segments.cid import cid_of
 
 _ID = "QmReLZTKojmVKS8mHtPTDzzrvmEGEuVKst1MdmYMfjji1J"
 

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.cases import each_of
+from tests.cid_kit import cid_of
 from tests.segments_kit import all_shared_segments
 from transforms.segments import cid as module
-from transforms.segments.cid import CidHasher, cid_of, is_cid
+from transforms.segments.cid import CidHasher, is_cid
 
 _CHUNK = 262_144
 

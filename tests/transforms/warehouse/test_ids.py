@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.cid_kit import cid_of
 from tests.transforms.warehouse_kit import (
     history_segment,
     load_folder,
     quarantine_reasons,
     query,
 )
-from transforms.segments.cid import CidHasher, cid_of
+from transforms.segments.cid import CidHasher
 from transforms.warehouse.load.load_settings import LoadSettings
 from transforms.warehouse.load.loader import LoadReport
 from transforms.warehouse.manifests.receipts import LoadedSegment
