@@ -19,6 +19,7 @@ from exporters.archive.shards import shard_blocks, shard_path
 from exporters.archive.sound_documents import stored_shards
 from exporters.verifying.expected import Expected, Named
 from exporters.verifying.listing import StoreListing
+from exporters.verifying.named_objects import NamedObjects
 from exporters.verifying.unchanged_shards import ShardFacts, UnchangedShards
 from exporters.verifying.verify_documents import DocumentsCheck, document_keys
 from exporters.verifying.verify_zips import ZipsCheck
@@ -64,9 +65,8 @@ class ArchiveCheck:
         self._shards = UnchangedShards(self.archive, self.verification, self.listing, self.expected)
         self._documents = DocumentsCheck(self.archive, self.verification.counts, self._remedy)
         total = self.listing.count(self.archive.key(""), ".zip")
-        self._zips = ZipsCheck(
-            self.archive, self.verification, self.listing, self.scratch, self._remedy, total
-        )
+        objects = NamedObjects(self.archive.store, self.verification, self.listing)
+        self._zips = ZipsCheck(self.archive, objects, self.scratch, self._remedy, total)
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is wrong; nothing, if all is well."""

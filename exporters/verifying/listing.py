@@ -44,11 +44,6 @@ _TABLE = (
 )
 
 
-def listed_object(store: Store, listing: StoreListing, key: str) -> ObjectInfo | None:
-    """An object as listed; a listing is not believed, what it lacks is asked for by name."""
-    return listing.find(key) or store.head(key)
-
-
 @dataclass(slots=True)
 class ListedShard:
     """The objects whose names belong to a shard: its documents, ZIPs and hash files."""

@@ -21,9 +21,10 @@ from exporters.lake.publication.state_tables import is_state
 from exporters.lake.state_files import are_states_recent
 from exporters.lake.tables import LakeTable, Version
 from exporters.verifying.expected import Expected, KeptManifests
-from exporters.verifying.lake_leftovers import leftover_findings, state_findings
+from exporters.verifying.lake_leftovers import cross_off_leftovers, state_findings
 from exporters.verifying.lake_segments import SegmentsCheck
 from exporters.verifying.listing import StoreListing
+from exporters.verifying.named_objects import NamedObjects
 from exporters.verifying.verify_lake_file import LakeFileReader
 from transforms.block_range import BlockRange
 from transforms.coverage import Coverage, difference, union
@@ -73,6 +74,7 @@ class LakeCheck:
     def findings(self) -> Iterator[Finding]:
         """Yield what is wrong; nothing, if all is well, or where there is no lake nor should be."""
         lake = Lake(self.archive, self.memory_mb)
+        objects = NamedObjects(self.archive.store, self.verification, self.listing)
         there = tables_there(lake)
         if not there and not self.is_wanted:
             return
@@ -85,12 +87,10 @@ class LakeCheck:
             scratch_folder(self.scratch) as folder,
             lake_reader(folder, self.memory_mb) as opened,
         ):
-            reader = LakeFileReader(self.verification, self.listing, folder, opened)
-            yield from self._read(lake, reader)
+            yield from self._read(lake, LakeFileReader(objects, folder, opened))
         if not self.verification.was_stopped:
-            versions, damaged = self._versions, self._damaged
-            yield from state_findings(self.archive, self.verification, self.listing)
-            yield from leftover_findings(lake, self.listing, versions, damaged, self._publish())
+            yield from state_findings(self.archive, objects)
+            cross_off_leftovers(lake, self.listing, self._versions, self._damaged)
 
     # --- logs
 

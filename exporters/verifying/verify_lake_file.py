@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,15 +10,14 @@ from pathlib import Path
 from exporters.lake.lake_file_check import file_problems
 from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.tables import Version
-from exporters.verifying.listing import StoreListing, listed_object, local_copy
+from exporters.verifying.listing import local_copy
+from exporters.verifying.named_objects import NamedObjects
 from transforms.duck import Connection
 from transforms.errors import IntegrityError
 from transforms.machine_errors import MemoryLimitError
-from transforms.objects import ObjectInfo
 from transforms.stores.store import content_sha256
 from transforms.verifying.findings import Finding, Problem, Remedy, unreadable
-from transforms.verifying.proofs import Proof
-from transforms.verifying.verification import YOUNG_SECONDS, Kind, Verification
+from transforms.verifying.verification import YOUNG_SECONDS, Kind
 from transforms.warehouse.manifests.receipts import Receipt, receipts_digest
 
 
@@ -30,43 +28,32 @@ class LakeFileReader:
     `opened` reads all of them. What was read is counted.
     """
 
-    verification: Verification
-    listing: StoreListing
+    objects: NamedObjects
     scratch: Path
     opened: Connection
 
     def present(self, version: Version, file: ActiveFile, remedy: Remedy) -> Iterator[Finding]:
-        """What a sample leaves out is there, at least, with all its bytes."""
-        place = version.lake.place(version.table, file.name)
-        info = self._info(version, file)
-        if info is None:
-            yield _missing(place, remedy)
-        elif info.size != file.bytes:
-            what = f"it has {info.size} bytes, not {file.bytes}"
-            yield Finding(Problem.ALTERED, place, what, remedy)
+        """A file that is not read is there, at least, with all its bytes."""
+        key = version.lake.key(version.table, file.name)
+        yield from self.objects.present(key, file.bytes, "its table", remedy, remedy)
 
     def findings(
         self, version: Version, file: ActiveFile, receipts: Sequence[Receipt] | None, remedy: Remedy
     ) -> Iterator[Finding]:
         """Yield what is wrong with a file, unless it was proven by this check's earlier part."""
-        check, csvs = self.verification, len(receipts or ())
-        check.counts.expect(Kind.LAKE_CSVS, csvs)
-        info = self._info(version, file)
+        counts, csvs = self.objects.verification.counts, len(receipts or ())
+        counts.expect(Kind.LAKE_CSVS, csvs)
         facts = f"{file.bytes} {file.statistics} {version.content.columns}"
         facts += receipts_digest(receipts) if receipts is not None else "unknown"
-        recorded = hashlib.sha256(facts.encode()).hexdigest()
-        place = version.lake.place(version.table, file.name)
-        proof = Proof(place, info.version if info else "", recorded)
-        findings: list[Finding] = []
-        if not check.is_quick and check.proven.has(proof):
+        key = version.lake.key(version.table, file.name)
+        findings = self.objects.unproven(
+            [key], facts, lambda: [*self.read(version, file, receipts, remedy)]
+        )
+        if findings is None:
             self._count(file)
-        else:
-            findings = [*self.read(version, file, receipts, remedy)]
-            if not (check.is_quick or findings):
-                check.proven.keep(proof)
-        yield from findings
+        yield from findings or ()
         if not findings:
-            check.counts.read(Kind.LAKE_CSVS, csvs)
+            counts.read(Kind.LAKE_CSVS, csvs)
 
     def read(
         self,
@@ -85,7 +72,8 @@ class LakeFileReader:
                 if keep is not None and not problems:
                     shutil.copyfile(copy, keep)
         except FileNotFoundError:
-            yield _missing(place, remedy)
+            what = "its table names it, and it is not there"
+            yield Finding(Problem.MISSING, place, what, remedy)
             return
         except IntegrityError as error:
             problems = [(Problem.ALTERED, str(error))]
@@ -104,9 +92,9 @@ class LakeFileReader:
         sha256 = content_sha256(copy)
         if not file.is_of(sha256):
             yield Problem.ALTERED, f"it hashes to {sha256}, which is not what its name says"
-        elif not self.verification.is_quick:
+        elif not self.objects.verification.is_quick:
             # The warehouse has a file of the same bytes, which rendered what they say.
-            rendered = self.verification.rendered.get(sha256)
+            rendered = self.objects.verification.rendered.get(sha256)
             if receipts is not None and rendered == receipts_digest(receipts):
                 receipts = None
             opened = self.opened
@@ -114,21 +102,13 @@ class LakeFileReader:
                 yield Problem.BAD_LAKE_FILE, what
 
     def _count(self, file: ActiveFile) -> None:
-        counts = self.verification.counts
-        counts.read(Kind.LAKE_FILES)
-        counts.read(Kind.BYTES, file.bytes)
-        self.verification.report(Kind.LAKE_FILES)
+        check = self.objects.verification
+        check.counts.read(Kind.LAKE_FILES)
+        check.counts.read(Kind.BYTES, file.bytes)
+        check.report(Kind.LAKE_FILES)
 
     def is_young(self, version: Version, file: ActiveFile) -> bool:
         """Whether a publisher may just have put a file there."""
-        info = self._info(version, file)
+        info = self.objects.find(version.lake.key(version.table, file.name))
         now = version.lake.archive.store.now()
         return info is not None and now - info.modified < YOUNG_SECONDS
-
-    def _info(self, version: Version, file: ActiveFile) -> ObjectInfo | None:
-        key = version.lake.key(version.table, file.name)
-        return listed_object(version.lake.archive.store, self.listing, key)
-
-
-def _missing(place: str, remedy: Remedy) -> Finding:
-    return Finding(Problem.MISSING, place, "its table names it, and it is not there", remedy)

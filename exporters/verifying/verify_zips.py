@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,11 +11,10 @@ from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry
 from exporters.archive.hash_lists import hash_line
 from exporters.verifying.expected import Named
-from exporters.verifying.listing import StoreListing, listed_object
+from exporters.verifying.named_objects import NamedObjects
 from exporters.verifying.unchanged_shards import ShardFacts
 from exporters.verifying.verify_zip import ZipCheck, ZipReader
-from transforms.verifying.findings import Finding, Problem, Remedy, replace_zips
-from transforms.verifying.proofs import Proof
+from transforms.verifying.findings import Finding, Remedy, replace_zips
 from transforms.verifying.verification import Kind, Verification
 from transforms.warehouse.manifests.receipts import Receipt
 
@@ -26,11 +24,15 @@ class ZipsCheck:
     """The check of one archive's ZIPs; `total` is how many there are, `remedy` for those gone."""
 
     archive: Archive
-    verification: Verification
-    listing: StoreListing
+    objects: NamedObjects
     scratch: Path | None
     remedy: Remedy
     total: int
+
+    @property
+    def verification(self) -> Verification:
+        """The check that this is a part of."""
+        return self.objects.verification
 
     def findings(
         self, entries: Sequence[Entry], receipts: Mapping[Named, Receipt], pool: ThreadPoolExecutor
@@ -92,34 +94,20 @@ class ZipsCheck:
         """Read a ZIP, unless the part of this check that was interrupted has proven it."""
         if self.verification.is_over():
             return None
-        if self.verification.is_quick:
-            return reader.check(entry, receipt)
-        proven, key = self.verification.proven, self.archive.key(entry.path)
-        infos = (listed_object(self.archive.store, self.listing, k) for k in (key, f"{key}.sha256"))
-        versions = [info.version if info else "" for info in infos]
+        key = self.archive.key(entry.path)
         # What it is held against: all that the index and the warehouse say of it.
-        text = f"{entry!r} {receipt.sha256 if receipt else ''}"
-        recorded = hashlib.sha256(text.encode()).hexdigest()
-        proof = Proof(self.archive.place(entry.path), " ".join(versions), recorded)
-        if all(versions) and proven.has(proof):
-            return ZipCheck(entry, zips=1, csvs=len(entry.members), hash_files=1)
-        check = reader.check(entry, receipt)
-        if all(versions) and not check.findings:
-            proven.keep(proof)
-        return check
+        facts = f"{entry!r} {receipt.sha256 if receipt else ''}"
+        checks = [ZipCheck(entry, zips=1, csvs=len(entry.members), hash_files=1)]
+
+        def read() -> list[Finding]:
+            checks[0] = reader.check(entry, receipt)
+            return checks[0].findings
+
+        self.objects.unproven((key, f"{key}.sha256"), facts, read)
+        return checks[0]
 
     def _present(self, entry: Entry) -> Iterator[Finding]:
-        """What a sample leaves out is there, at least, with all its bytes, and its hash file."""
-        for path, size in (
-            (entry.path, entry.bytes),
-            (f"{entry.path}.sha256", len(hash_line(entry))),
-        ):
-            info = listed_object(self.archive.store, self.listing, self.archive.key(path))
-            place = self.archive.place(path)
-            if info is None:
-                what = "the index names it, and it is not there"
-                yield Finding(Problem.MISSING, place, what, self.remedy)
-            elif info.size != size:
-                remedy = replace_zips(entry.table, entry.blocks)
-                what = f"it has {info.size} bytes, not {size}"
-                yield Finding(Problem.ALTERED, place, what, remedy)
+        """A ZIP that is not read is there, and its hash file."""
+        key, again = self.archive.key(entry.path), replace_zips(entry.table, entry.blocks)
+        for ending, size in (("", entry.bytes), (".sha256", len(hash_line(entry)))):
+            yield from self.objects.present(f"{key}{ending}", size, "the index", self.remedy, again)

@@ -16,21 +16,24 @@ import pyarrow as pa
 
 from transforms.block_range import BlockRange
 from transforms.duck import quote_name, quote_text
-from transforms.tables.conform import conversion
-from transforms.tables.file_columns import OWN_COLUMNS, OWN_TYPES, duck_type, has_column
+from transforms.tables.file_columns import (
+    COLUMN_NAME,
+    OWN_COLUMNS,
+    OWN_TYPES,
+    duck_type,
+    has_column,
+)
 from transforms.tables.registry import UNKNOWN_TYPE, fold_case
-from transforms.warehouse.manifests.data_files import empty_sql
+from transforms.warehouse.manifests.data_files import empty_sql, rows_sql
 from transforms.warehouse.manifests.manifest import receipts_source, segments_source
 from transforms.warehouse.manifests.manifest_rows import RECEIPTS
 from transforms.warehouse.manifests.shapes import Shape
-from transforms.warehouse.views.catalog_columns import empty_views
+from transforms.warehouse.views.catalog_columns import empty_views, rounded_columns
 from transforms.warehouse.views.catalog_joins import joins_of
 from transforms.warehouse.views.catalog_views import (
     UNFIT_MEANING,
     table_comments,
     table_views,
-    unfit_cells,
-    unfit_query,
     utc_macro,
 )
 
@@ -189,7 +192,7 @@ def _views(lake: PublicLake, lists: _Lists) -> Iterator[str]:
                 yield statement
         yield from table_comments(table.name, table.state_of.last if table.state_of else None)
         if table.files:
-            cells += unfit_cells(table.name, shape)
+            cells += _unfit_cells(table.name, shape)
     # A table that the lake cannot show now is not there; one that no segment has is empty.
     yield from empty_views({*lake.shapes, *columns})
     if lake.manifests is not None:
@@ -198,9 +201,35 @@ def _views(lake: PublicLake, lists: _Lists) -> Iterator[str]:
         yield f"create view strata.segments as from {segments_source(manifests)}"
         yield f"create view strata.receipts as from {receipts_source(manifests)}"
     if cells:
-        yield f"create view strata.unfit as {unfit_query(cells)}"
+        yield (
+            'create view strata.unfit as select table_name, column_name, count(*) as "rows" '
+            f"from ({' union all '.join(cells)}) group by all order by all"
+        )
         yield f"comment on view strata.unfit is {quote_text(UNFIT_MEANING)}"
     yield from joins_of(columns)
+
+
+def _unfit_cells(table: str, shape: Shape) -> Iterator[str]:
+    """Queries of a row for each cell of a table that is NULL in `main` for its type.
+
+    Those of columns that a data file has no name for are shown as texts.
+    """
+    name = quote_name(table)
+    yield (
+        f"select {quote_text(table)} as table_name, column_name "  # noqa: S608 - quoted
+        f"from (select unnest(map_keys(_raw)) as column_name from main.{name} "
+        "where _raw is not null) "
+        f"where regexp_full_match(column_name, {quote_text(COLUMN_NAME)})"
+    )
+    decimals = ", ".join(
+        f"case when {sql} is null and {quote_name(text)} is not null then {quote_text(text)} end"
+        for text, sql in rounded_columns(table, shape.column_list()).items()
+    )
+    if decimals:
+        yield (
+            f"select {quote_text(table)}, * from (select unnest([{decimals}]) as column_name "  # noqa: S608 - quoted
+            f"from exact.{name}) where column_name is not null"
+        )
 
 
 def _shape(table: PublicTable, loaded: Shape) -> Shape:
@@ -225,36 +254,21 @@ def _shape(table: PublicTable, loaded: Shape) -> Shape:
 
 def _source(table: PublicTable, shape: Shape, lists: _Lists) -> str:
     """SQL over a table's files, as rows of a volume: a reader for each group of equal columns."""
-    if not table.files:
-        return empty_sql(table.name, shape.column_list())
-    texts = [column for column in shape.column_list() if not has_column(column)]
-    more = "".join(
-        f", _raw[{quote_text(column.name)}] as {quote_name(column.name)}" for column in texts
-    )
     readers = []
-    for columns, files in table.files.items():
-        files_of = lists.name(table, columns, files)
-        readers.append(
-            f"select *{_replaced(table, shape, columns)}{more} "  # noqa: S608 - quoted
-            f"from read_parquet({files_of}, hive_partitioning = false)"
+    for names, files in table.files.items():
+        there = {fold_case(name) for name in names}
+        columns = (
+            column
+            for column in shape.column_list()
+            if fold_case(column.name) in there or not has_column(column)
         )
+        reader = f"from {rows_sql(table.name, columns, lists.name(table, names, files))}"
+        if table.state_of:  # their file may be of an earlier segment
+            reader = f"select * replace ({table.state_of.first}::bigint as _segment) {reader}"
+        readers.append(reader)
+    if not readers:
+        return empty_sql(table.name, shape.column_list())
     return f"({' union all by name '.join(readers)})"
-
-
-def _replaced(table: PublicTable, shape: Shape, columns: Sequence[str]) -> str:
-    """What gives the columns of a file that a volume has otherwise.
-
-    JSON is text in the lake; the file of a current state may be of an earlier segment.
-    """
-    there = {fold_case(name) for name in columns}
-    casts = [
-        f"{quote_name(column.name)}::json as {quote_name(column.name)}"
-        for column in shape.column_list()
-        if fold_case(column.name) in there and conversion(table.name, column).type == "JSON"
-    ]
-    if table.state_of:
-        casts.append(f"{table.state_of.first}::bigint as _segment")
-    return f" replace ({', '.join(casts)})" if casts else ""
 
 
 ADDRESS_MACRO = "conditions_file"

@@ -13,7 +13,6 @@ from pathlib import Path
 from transforms.duck import quote_files, quote_name, quote_text
 from transforms.objects import StoredFile
 from transforms.tables.dialect import select_list
-from transforms.tables.file_columns import COLUMN_NAME
 from transforms.tables.meanings import table_meaning
 from transforms.tables.registry import fold_case
 from transforms.warehouse.files.catalog import Catalog
@@ -25,7 +24,6 @@ from transforms.warehouse.views.catalog_columns import (
     empty_names,
     empty_views,
     exact_columns,
-    rounded_columns,
     typed_columns,
     utc,
 )
@@ -193,37 +191,6 @@ def view_names(catalog: Catalog) -> list[str]:
 def table_shapes(history: Sequence[Volume], states: Sequence[Volume]) -> dict[str, Shape]:
     """The shapes of all tables over these volumes, by name."""
     return {table.name: table.shape for table in _tables(history, states)}
-
-
-def unfit_query(cells: Iterable[str]) -> str:
-    """SQL for the rows of `strata.unfit`; `cells` are queries of `unfit_cells`, at least one."""
-    return (
-        'select table_name, column_name, count(*) as "rows" '  # noqa: S608 - quoted
-        f"from ({' union all '.join(cells)}) group by all order by all"
-    )
-
-
-def unfit_cells(table: str, shape: Shape) -> Iterator[str]:
-    """Queries of a row for each cell of a table that is NULL in `main` for its type.
-
-    Those of columns that a data file has no name for are shown as texts.
-    """
-    name = quote_name(table)
-    yield (
-        f"select {quote_text(table)} as table_name, column_name "  # noqa: S608 - quoted
-        "from (select unnest(map_keys(_raw)) as column_name, unnest(map_values(_raw)) as cell "
-        f"from main.{name} where _raw is not null) "
-        f"where regexp_full_match(column_name, {quote_text(COLUMN_NAME)})"
-    )
-    decimals = ", ".join(
-        f"case when {sql} is null and {quote_name(text)} is not null then {quote_text(text)} end"
-        for text, sql in rounded_columns(table, shape.column_list()).items()
-    )
-    if decimals:
-        yield (
-            f"select {quote_text(table)}, * from (select unnest([{decimals}]) as column_name "  # noqa: S608 - quoted
-            f"from exact.{name}) where column_name is not null"
-        )
 
 
 def _unfit_view(tables: Sequence[_Table], path: PathOf, lists: _Lists) -> Iterator[str]:
