@@ -16,9 +16,8 @@ from exporters.archive.archive import Archive
 from exporters.archive.lake_place import LAKE, LOG, MANIFESTS
 from exporters.lake.lake_files import SEGMENT_TABLES, Lake
 from exporters.lake.log.table_version import ActiveFile
-from exporters.lake.publication.lake_sweep import tables_there
 from exporters.lake.publication.state_tables import is_state
-from exporters.lake.state_files import are_states_recent
+from exporters.lake.state_files import STATES, are_states_recent
 from exporters.lake.tables import LakeTable, Version
 from exporters.verifying.expected import Expected, KeptManifests
 from exporters.verifying.lake_leftovers import cross_off_leftovers, state_findings
@@ -75,7 +74,7 @@ class LakeCheck:
         """Yield what is wrong; nothing, if all is well, or where there is no lake nor should be."""
         lake = Lake(self.archive, self.memory_mb)
         objects = NamedObjects(self.archive.store, self.verification, self.listing)
-        there = tables_there(lake)
+        there = {lake.parts(info.key)[0] for info in self.listing.left(lake.folder)} - {"", STATES}
         if not there and not self.is_wanted:
             return
         # Manifests are committed last, so they tell of all that was opened before.

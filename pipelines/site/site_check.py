@@ -13,7 +13,6 @@ from pathlib import Path
 from exporters.archive.archive import Archive, chains
 from exporters.archive.figures import size_text
 from exporters.archive.lake_place import LAKE
-from exporters.archive.shards import shard_blocks
 from exporters.archive.sound_documents import INDEX
 from exporters.signing_keys import PublicKey
 from exporters.verifying.archive_check import ArchiveCheck
@@ -76,7 +75,7 @@ def verify_site(
     if check.was_stopped:
         return
     if not count:
-        for finding in _unread(site, check, Kind.ZIPS, Kind.VOLUMES):
+        for finding in _unread(site, check.counts):
             count += 1
             yield finding
     if not count:
@@ -96,7 +95,6 @@ def _findings(site: Site, check: Verification, *, archive_alone: bool) -> Iterat
             listing = stack.enter_context(_listed(site, scratch))
             chain_ids = _chains(site, warehouse.holding.chain_id, listing)
         except ConfigError as error:
-            _expect(Expected(warehouse.holding), check)
             remedy = _FIRST_TIME if warehouse.holding.chain_id else _RIGHT_PLACE
             yield Finding(Problem.NOTHING, site.store.describe(), str(error), remedy)
             return
@@ -135,7 +133,6 @@ def _archives(
     """Check each chain of the archive, that of the warehouse against what is loaded."""
     own = holding.chain_id
     if own and own not in chain_ids:
-        _expect(Expected(holding), check)
         others = f"it holds {', '.join(chain_ids)}" if chain_ids else "it is empty"
         what = f"nothing of chain {own} is here; {others}: is this the right place?"
         yield Finding(Problem.NOTHING, site.store.describe(), what, _FIRST_TIME)
@@ -174,7 +171,7 @@ def _lake(
 ) -> Iterator[Finding]:
     """Check the lake of a chain; it should be there where this place publishes to it."""
     is_wanted = is_own and site.settings.lake
-    if not is_wanted and next(iter(archive.store.list(archive.key(f"{LAKE}/"))), None) is None:
+    if not is_wanted and next(listing.left(archive.key(f"{LAKE}/")), None) is None:
         return
     # What reads Parquet takes its time to import, which whoever has no lake need not pay.
     from exporters.verifying.verify_lake import LakeCheck
@@ -214,14 +211,6 @@ def _chains(site: Site, own: str, listing: StoreListing | None) -> list[str]:
     return sorted(chain_ids)
 
 
-def _expect(expected: Expected, check: Verification) -> None:
-    """Count what there should be in an archive that is not there."""
-    for number in expected.numbers():
-        zips = len(expected.receipts(shard_blocks(number)))
-        check.counts.expect(Kind.ZIPS, zips)
-        check.counts.expect(Kind.CSVS, zips)
-
-
 def _ids(holding: Holding) -> Iterator[Finding]:
     """What contradicts the chain of the network's ids."""
     ids = holding.catalog.ids() if holding.catalog else ()
@@ -229,11 +218,10 @@ def _ids(holding: Holding) -> Iterator[Finding]:
         yield Finding(Problem.DISAGREEMENT, place, what, _OTHER_SOURCE)
 
 
-def _unread(site: Site, check: Verification, *kinds: Kind) -> Iterator[Finding]:
+def _unread(site: Site, counts: Counts) -> Iterator[Finding]:
     """The check of the check: nothing may be called sound that was not read."""
     place = f"{site.warehouse.describe()} and {site.store.describe()}"
-    counts = check.counts
-    if not any(counts[kind].expected for kind in kinds):
+    if not any(counts[kind].expected for kind in (Kind.ZIPS, Kind.VOLUMES)):
         what = "nothing is there"
         yield Finding(Problem.NOTHING, place, what, _RIGHT_PLACE)
     for kind, count in counts.unread():

@@ -202,7 +202,7 @@ def _views(lake: PublicLake, lists: _Lists) -> Iterator[str]:
         yield f"create view strata.receipts as from {receipts_source(manifests)}"
     if cells:
         yield (
-            'create view strata.unfit as select table_name, column_name, count(*) as "rows" '
+            'create view strata.unfit as select table_name, column_name, count(*) as "rows" '  # noqa: S608 - quoted
             f"from ({' union all '.join(cells)}) group by all order by all"
         )
         yield f"comment on view strata.unfit is {quote_text(UNFIT_MEANING)}"

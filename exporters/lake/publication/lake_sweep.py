@@ -77,9 +77,3 @@ def unnamed_since(version: Version, name: str, info: ObjectInfo) -> float | None
     if removed is None and FileName.parse(name) is None:
         return None
     return max(removed or 0.0, info.modified)
-
-
-def tables_there(lake: Lake) -> list[str]:
-    """The tables of the lake, by the names of its objects."""
-    parts = (lake.parts(info.key) for info in lake.archive.store.list(lake.folder))
-    return sorted({table for table, _ in parts if table} - {STATES})
