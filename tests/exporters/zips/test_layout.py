@@ -21,6 +21,7 @@ from tests.exporters.part_kit import (
     splice,
 )
 from tests.exporters.zips.test_part_zip import files_no_longer_than
+from tests.mounts_kit import other_file_system
 from tests.s3_kit import bucket_server
 from transforms.errors import IntegrityError
 from transforms.stores.folder_store import FolderStore
@@ -101,17 +102,9 @@ def test_a_part_in_a_bucket_takes_one_request_for_its_directory_and_one_for_its_
 
 
 def test_a_part_on_another_file_system_is_copied_as_well(tmp_path: Path) -> None:
-    shared = Path("/dev/shm")
-    if not shared.is_dir() or shared.stat().st_dev == tmp_path.stat().st_dev:
-        pytest.skip("this machine has no second file system")
-    folder = shared / f"strata-{os.getpid()}"
-    try:
+    with other_file_system(tmp_path) as folder:
         parts = make_parts(folder, BODIES)
         (text,) = contents(splice(tmp_path / "x.zip", parts)).values()
-    finally:
-        for path in folder.iterdir():
-            path.unlink()
-        folder.rmdir()
     assert text.endswith(b"3,4\n")
 
 

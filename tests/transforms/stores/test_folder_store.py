@@ -15,6 +15,7 @@ from tempfile import NamedTemporaryFile
 
 import pytest
 
+from tests.mounts_kit import other_file_system
 from transforms.errors import ConfigError
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import SCRATCH, LostRaceError, PutResult
@@ -213,10 +214,7 @@ def test_a_file_is_on_the_disk_before_it_gets_its_name(
 
 
 def test_a_file_of_another_file_system_is_copied(tmp_path: Path) -> None:
-    other = Path("/dev/shm")
-    if not other.is_dir() or other.stat().st_dev == tmp_path.stat().st_dev:
-        pytest.skip("there is no second file system here")
-    with NamedTemporaryFile(dir=other) as file:
+    with other_file_system(tmp_path) as other, NamedTemporaryFile(dir=other) as file:
         file.write(b"1")
         file.flush()
         FolderStore(tmp_path).put_if_absent(
