@@ -163,7 +163,7 @@ docs: setup kernel ## write docs/tables, and the results in docs/cookbook.md and
 protos: setup ## compile the .proto files again
 	$(BIN)/python -m tests.api.rpc.protos
 
-# Each of these keeps one core busy, or waits for a download.
+# Both keep one core busy, or wait for a download: they run side by side.
 test: setup ## ruff, mypy, import-linter, pytest
 	@$(MAKE) --no-print-directory --jobs 3 lint compiled
 	@$(MAKE) --no-print-directory unit
@@ -177,7 +177,7 @@ lint: setup
 unit: programs
 	$(BIN)/python -m pytest $(WORKERS)
 
-# Once, and not by each worker.
+# pytest rewrites and compiles the tests once here, instead of in each worker.
 compiled: programs
 	@output=$$($(BIN)/python -m pytest --collect-only --quiet 2>&1) || { echo "$$output"; exit 1; }
 

@@ -87,10 +87,10 @@ class Call:
         """Whose bucket and slots the call takes from."""
         return network_key(self._address)
 
-    def seconds(self, most: float) -> float:
-        """The time limit: `most`, or the client's own deadline where that is nearer."""
-        remaining = self._left
-        return most if remaining is None else min(most, remaining)
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds to the client's deadline; None where it gave none."""
+        return self._context.time_remaining()
 
     def add_headers(self, headers: Iterable[tuple[str, str]]) -> None:
         """Add to the metadata that goes before the first message, or the error."""
@@ -132,14 +132,9 @@ class Call:
 
     def left(self) -> None:
         """Note that nobody waits for the call any more: the client left, or its time is over."""
-        remaining = self._left
+        remaining = self.seconds_left
         late = remaining is not None and remaining < _LATE_SECONDS
         self._code = Code.DEADLINE_EXCEEDED if late else Code.CANCELLED
-
-    @property
-    def _left(self) -> float | None:
-        """Seconds to the client's deadline; None where it gave none."""
-        return self._context.time_remaining()
 
     def finish(self, operation: str, metrics: Metrics) -> None:
         """Count the call and write it into the log."""

@@ -52,7 +52,7 @@ class Calls:
             try:
                 self._admit(call)
                 request = read_request(operation, data, call.given)
-                body, headers = await answers.of(request, seconds=call.seconds(runner.seconds))
+                body, headers = await answers.of(request, seconds=call.seconds_left)
             except ApiError:
                 call.add_headers(answers.block_headers())
                 raise
@@ -79,7 +79,7 @@ class Calls:
     async def _send_export(self, request: ExportNetworkHistory, call: Call) -> None:
         runner = self._service.downloads
         query = self._service.exports.of(request)
-        layout, _ = await runner.run(query, seconds=call.seconds(runner.seconds))
+        layout, _ = await runner.run(query, seconds=call.seconds_left)
         blocks = Blocks(self._service.reading, layout.block, 0, layout.size)
         # The first block before the metadata: what is wrong by then comes before the file's name.
         message = _body(await blocks.next())

@@ -97,14 +97,15 @@ class ZipsCheck:
         key = self.archive.key(entry.path)
         # What it is held against: all that the index and the warehouse say of it.
         facts = f"{entry!r} {receipt.sha256 if receipt else ''}"
-        checks = [ZipCheck(entry, zips=1, csvs=len(entry.members), hash_files=1)]
+        check = ZipCheck(entry, zips=1, csvs=len(entry.members), hash_files=1)
 
         def read() -> list[Finding]:
-            checks[0] = reader.check(entry, receipt)
-            return checks[0].findings
+            nonlocal check
+            check = reader.check(entry, receipt)
+            return check.findings
 
         self.objects.unproven((key, f"{key}.sha256"), facts, read)
-        return checks[0]
+        return check
 
     def _present(self, entry: Entry) -> Iterator[Finding]:
         """A ZIP that is not read is there, and its hash file."""
