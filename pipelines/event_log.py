@@ -45,6 +45,7 @@ from pipelines.dagster_internals import (
     UserConfigSchema,
     serialize_value,
 )
+from transforms.scratch import exclusive
 
 _PLANNED = dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED.value
 _SHORTENED = ASSET_EVENTS | ASSET_CHECK_EVENTS | {dg.DagsterEventType.STEP_OUTPUT}
@@ -69,11 +70,12 @@ class BatchedSqliteEventLogStorage(SqliteEventLogStorage):
         self._known_columns: set[str] = set()
         self._known_indexes: set[str] = set()
         index = Path(base_dir, f"{INDEX_SHARD_NAME}.db")
-        begun = index.exists()
-        super().__init__(base_dir, inst_data)
-        if not begun:
-            self._close(keep=0)
-            _use_large_pages(index)
+        with exclusive(index.with_suffix(".lock")):
+            is_there = index.exists() and not _is_removed(index)
+            super().__init__(base_dir, inst_data)
+            if not is_there:
+                self._close(keep=0)
+                _use_large_pages(index)
 
     @classmethod
     def config_type(cls) -> UserConfigSchema:
@@ -259,6 +261,21 @@ def _copy_schema(index: str, run: str) -> None:
                 con.execute(statement)
             con.executemany("insert into alembic_version values (?)", revisions)
         con.execute("commit")
+
+
+def _is_removed(index: Path) -> bool:
+    """Remove an index whose maker was killed, which Dagster would take for a whole one.
+
+    It makes it table by table, and marks it last; before that nobody stores an event in it.
+    """
+    with closing(sqlite3.connect(index)) as con:
+        tables = {name for (name,) in con.execute("select name from sqlite_master")}
+        for table in tables & {"secondary_indexes", "event_logs"}:
+            if con.execute(f"select 1 from {table} limit 1").fetchall():  # noqa: S608 - one of two
+                return False
+    for ending in ("", "-wal", "-shm"):
+        Path(f"{index}{ending}").unlink(missing_ok=True)
+    return True
 
 
 def _use_large_pages(index: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from threading import Lock
@@ -34,6 +34,9 @@ from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.load.load_settings import Progress
 from transforms.warehouse.manifests.shapes import Volume
 
+_Unpublished = Callable[[tuple[BlockRange, ...]], Mapping[BlockRange, Sequence[str]]]
+"""See the function of this name."""
+
 
 @at_one_look
 def publish_to_lake(
@@ -53,8 +56,9 @@ def publish_to_lake(
 def _publish(
     site: Site, lake: Lake, segments: Sequence[BlockRange], advance: Progress, *, has_state: bool
 ) -> LakeReport:
-    report = _refusal(_unpublished(site, lake, segments))
-    with _history_tables(site, lake, advance) as tables:
+    unpublished = cache(partial(_unpublished, site, lake))
+    report = _refusal(unpublished(tuple(segments)))
+    with _history_tables(site, lake, unpublished, advance) as tables:
         report = report.and_(tables.follow())
     if has_state:
         report = report.and_(_publish_state(site, lake))
@@ -64,13 +68,13 @@ def _publish(
 
 @contextmanager
 def _history_tables(
-    site: Site, lake: Lake, advance: Progress = no_progress
+    site: Site, lake: Lake, unpublished: _Unpublished, advance: Progress = no_progress
 ) -> Iterator[HistoryTables]:
     catalog, turn = site.loaded_catalog(), Lock()
 
     @cache
     def is_published(blocks: BlockRange) -> bool:
-        return not _unpublished(site, lake, [*catalog.segments_over(blocks)])
+        return not unpublished(tuple(catalog.segments_over(blocks)))
 
     def published(volume: Volume) -> bool:
         with turn:  # tables are asked for side by side, about the same volumes
@@ -81,7 +85,7 @@ def _history_tables(
 
 
 def _unpublished(
-    site: Site, lake: Lake, segments: Sequence[BlockRange]
+    site: Site, lake: Lake, segments: tuple[BlockRange, ...]
 ) -> dict[BlockRange, tuple[str, ...]]:
     """The segments that the archive has not, or has otherwise: the lake has what the ZIPs have."""
     entries = published_parts(lake.archive, segments, HISTORY_TABLES)
@@ -138,7 +142,8 @@ def replace_in_lake(
     A table that cannot be corrected is in the report, and the others go on.
     """
     lake = site_lake(site)
-    with _history_tables(site, lake) as followed:
+    unpublished = cache(partial(_unpublished, site, lake))
+    with _history_tables(site, lake, unpublished) as followed:
         report = followed.correct(tables, [*contiguous_runs(segments)], correction)
     name_lake(site, lake)
     refresh(lake.archive, ())  # the chain's page tells of what was replaced

@@ -172,6 +172,25 @@ def test_either_storage_continues_the_log_of_the_other(
     assert shown == stored[0].event_log_entry
 
 
+@pytest.mark.parametrize("steps", [0, 1, 5, 12, 20])
+def test_an_index_whose_maker_was_killed_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    """Dagster makes one table after the other; who is killed between two leaves the first ones."""
+    folder = tmp_path / "home" / "history" / "runs"
+    folder.mkdir(parents=True)
+    BatchedSqliteEventLogStorage(str(tmp_path / "whole"))
+    with closing(sqlite3.connect(tmp_path / "whole" / "index.db")) as con:
+        statements = [sql for (sql,) in con.execute("select sql from sqlite_master") if sql]
+    with closing(sqlite3.connect(folder / "index.db")) as con:
+        for statement in statements[:steps]:
+            con.execute(statement)
+    materialize(tmp_path / "home", OURS, KEYS, monkeypatch)
+    with dg.DagsterInstance.get() as instance:
+        assert instance.get_materialized_partitions(dg.AssetKey("two")) == set(KEYS)
+    assert len(statements) > 20
+
+
 def test_each_partition_keeps_its_own_metadata(
     both: dict[Path, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

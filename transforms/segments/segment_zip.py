@@ -208,7 +208,8 @@ class SegmentZip:
                 at = offset + chunk.index(b"\0")
                 raise SegmentError(f"{self._where(info.filename)} has a NUL byte at byte {at}")
             try:
-                decoder.decode(chunk)
+                if not chunk.isascii() or decoder.getstate()[0]:  # most are, which is faster told
+                    decoder.decode(chunk)
             except UnicodeDecodeError as error:
                 at = offset + error.start
                 raise SegmentError(

@@ -94,6 +94,7 @@ class DeltaLog:
         self._table = table
         self._cache = cache
         self._expected: TableVersion | None = None
+        self._infos: Sequence[ObjectInfo] = ()
 
     def newest(self) -> TableVersion | None:
         """The newest version, read from the log; None where there is no table.
@@ -133,13 +134,18 @@ class DeltaLog:
 
         It is read only if the log does not end as this machine left it.
         """
-        commits = {info.key: info.version for info in infos if info.key.endswith(".json")}
-        entry = self._cached()
+        self.expect(infos)
+        return self._expected or self.newest()
+
+    def expect(self, infos: Iterable[ObjectInfo]) -> None:
+        """Expect the version that this machine knows last, if a listing ends with its commit."""
+        self._infos = [info for info in infos if info.key.startswith(f"{self._log}/")]
+        commits = {info.key: info.version for info in self._infos if info.key.endswith(".json")}
+        entry, self._expected = self._cached(), None
         if entry is not None and commits:
             key = self._commit_key(entry.version.number)
             if max(commits) == key and commits[key] == entry.state:
-                return entry.version
-        return self.newest()
+                self._expected = entry.version
 
     def _cached(self) -> CachedVersion | None:
         return self._cache.read(self._table) if self._cache else None
@@ -234,7 +240,9 @@ class DeltaLog:
         data, hint = checkpoint_bytes(version)
         kinds = {"parquet": "application/vnd.apache.parquet", "": "application/json"}
         try:
-            infos = {i.key.rpartition("/")[2]: i for i in self._store.list(f"{folder}/")}
+            listing = self._infos or self._store.list(f"{folder}/")
+            infos = {info.key.rpartition("/")[2]: info for info in listing}
+            self._infos = ()  # the checkpoint is not among them
             for name, content in ((checkpoint_name(version.number), data), (HINT, hint)):
                 before = infos[name].version if name in infos else None
                 kind = kinds[name.partition(".checkpoint.")[2]]

@@ -89,6 +89,10 @@ class HistoryTables:
         """
         report, store = LakeReport(), self.lake.archive.store
         tables = lake_tables(self.loaded.volumes)
+        # One listing says how all logs end, which are else asked for one by one.
+        listing = self.lake.listing()
+        for table in (*tables, MANIFESTS):
+            self.lake.log(table).expect(listing.get(table, ()))
         for table_report in asked_together(store, self._followed, tables):
             report = report.and_(table_report)
         return report if report.refused else report.and_(self._followed(MANIFESTS))

@@ -29,9 +29,7 @@ def sweep_lake(lake: Lake, kept_hours: int = KEPT_HOURS) -> LakeReport:
     publishes or reads. Costs a listing of the lake, and a reading of logs that others wrote to.
     """
     oldest = lake.archive.store.now() - kept_hours * 3600
-    listed: dict[str, list[ObjectInfo]] = {}
-    for info in lake.archive.store.list(lake.folder):
-        listed.setdefault(lake.parts(info.key)[0], []).append(info)
+    listed = lake.listing()
     states = listed_states(lake.archive, lambda _: listed.pop(STATES, []))
 
     def sweep_table(table: str) -> LakeReport:

@@ -141,7 +141,7 @@ def test_6_is_a_lock_of_somebody_else(place: Path) -> None:
 
 def test_7_is_a_limit_of_the_machine(place: Path) -> None:
     shutil.rmtree(place / "warehouse")
-    limited = ("sh", "-c", 'ulimit -f 100; exec "$0" "$@"')
+    limited = ("sh", "-c", 'ulimit -f 100; PYTHONDONTWRITEBYTECODE=1 exec "$0" "$@"')
 
     line = told(strata(place, "load", before=limited), 7)
 

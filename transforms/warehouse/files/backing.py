@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from transforms.memory import MEMORY_MB, memory_text, rendering_text
+from transforms.moments import Moment
 from transforms.stores.store import Store
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.files.local_files import LocalFiles
 from transforms.warehouse.log.log import Log
 from transforms.warehouse.log.snapshot import Snapshot
+
+_SEEN_SECONDS = 60.0
+_NONE: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A look at the log: its number, its catalog, when the oldest of its files was seen."""
+
+    look: int
+    catalog: Catalog
+    since: Moment
 
 
 @dataclass(frozen=True)
@@ -55,19 +69,31 @@ class Backing:
         return self.cache / "scratch"
 
     def catalog(self, snapshot: Snapshot) -> Catalog:
-        """A snapshot for its readers; the same one again inside of a block of `Log.one_look`."""
+        """A snapshot for its readers; the same one again inside of a block of `Log.one_look`.
+
+        A block need not look for files that the ones before it, or puts, saw in the last minute.
+        """
         if not self.log.look:
             return Catalog(snapshot, self.store, self.files)
-        look = self.log.look
-        before = self._looks[0] if self._looks and self._looks[0][0] == look else None
-        if before is not None and before[1] is snapshot:
-            return before[2]
-        seen = before[2].seen if before else frozenset[str]()
-        catalog = Catalog(snapshot, self.store, self.files, seen)
-        self._looks[:] = [(look, snapshot, catalog)]
+        look, before = self.log.look, self._looks[0] if self._looks else None
+        if before and before.look == look and before.catalog.snapshot is snapshot:
+            return before.catalog
+        is_recent = before and (before.look == look or before.since.passed() < _SEEN_SECONDS)
+        seen, since = (before.catalog.seen, before.since) if before and is_recent else (_NONE, None)
+        catalog = Catalog(snapshot, self.store, self.files, seen | self._put)
+        self._looks[:] = [_Look(look, catalog, since or Moment.now())]
+        self._put.clear()
         return catalog
 
+    def saw(self, keys: Iterable[str]) -> None:
+        """Files were put into the store just now: the next catalog need not look for them."""
+        self._put.update(keys)
+
     @cached_property
-    def _looks(self) -> list[tuple[int, Snapshot, Catalog]]:
-        """The catalog that was asked for last, if any, with its snapshot and the look's number."""
+    def _put(self) -> set[str]:
+        return set()
+
+    @cached_property
+    def _looks(self) -> list[_Look]:
+        """The look that was the last to be asked for a catalog, if any."""
         return []

@@ -12,7 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from transforms.duck import Connection, new_database, quote_name, working_connection
+from transforms.duck import (
+    Connection,
+    less_memory,
+    new_database,
+    quote_name,
+    working_connection,
+)
 from transforms.duck_errors import ABOUT_DATA, OUT_OF_MEMORY, reason
 from transforms.errors import SegmentError
 from transforms.lookups.index_file import SUFFIX, new_index
@@ -90,7 +96,7 @@ def write_index(con: Connection, scratch: Path, sources: Mapping[str, LookupSour
     path = scratch / f"index{SUFFIX}"
     path.unlink(missing_ok=True)
     try:
-        with new_index(path) as file:
+        with less_memory(con), new_index(path) as file:
             is_written = write_lookups(con, file, sources)
     except OUT_OF_MEMORY as error:
         _log.warning("an index file was not made: let STRATA_MEMORY_MB be more: %s", reason(error))

@@ -65,6 +65,23 @@ def test_who_committed_last_asks_twice_for_the_next_commit(
         assert names(DeltaLog(store, KEY, "orders")) == sorted(named(n).name for n in range(1, 9))
 
 
+def test_who_has_a_listing_of_the_lake_asks_no_more_of_a_table(
+    server: BucketServer, tmp_path: Path
+) -> None:
+    with server.store() as store:
+        new_log(store)
+        _commit(_log(store, tmp_path), 1)
+        for number in range(2, 20):
+            log = _log(store, tmp_path)
+            log.expect(store.list(f"{KEY}/"))
+            server.door.requests.clear()
+            _commit(log, number)
+            asked = [request.partition(" ")[0] for request in server.door.requests]
+            is_sum = any("checkpoint" in one for one in server.door.requests)
+            assert asked == ["PUT"] * (3 if is_sum else 1)
+        assert names(_log(store, tmp_path)) == sorted(named(n).name for n in range(1, 20))
+
+
 def test_what_is_expected_is_what_the_log_says(store: FolderStore, tmp_path: Path) -> None:
     log = _log(store, tmp_path)
     for number in range(2, 5):
@@ -128,8 +145,9 @@ def test_what_is_kept_is_not_believed_where_the_log_is_another(
     store: FolderStore, tmp_path: Path, change: Callable[[Path, Path], None]
 ) -> None:
     change(tmp_path / "archive" / KEY / "_delta_log", _kept(tmp_path))
-    log = _log(store, tmp_path)
-    assert log.expected() == DeltaLog(store, KEY, "orders").newest()
+    log, listing = _log(store, tmp_path), _log(store, tmp_path)
+    listing.expect(store.list(f"{KEY}/"))
+    assert listing.expected() == log.expected() == DeltaLog(store, KEY, "orders").newest()
 
 
 def test_what_is_kept_is_not_believed_for_days(
