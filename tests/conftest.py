@@ -19,6 +19,7 @@ _WAITING_WORKERS = 2
 _MEMORY = Path("/dev/shm")  # Linux's file system in memory
 _MEMORY_BYTES = 8 * 2**30
 _LONG_FILES = (
+    "tests/pipelines/commands/test_copy.py",
     "tests/exporters/lake/test_exactness.py",
     "tests/model/test_model.py",
     "tests/exporters/loading/test_archive_load.py",

@@ -21,7 +21,7 @@ _LOCK_POLL_SECONDS = 0.02
 
 
 @contextmanager
-def scratch_folder(parent: Path | None) -> Iterator[Path]:
+def scratch_folder(parent: Path | None, prefix: str = _RUN) -> Iterator[Path]:
     """A folder of this process's own, removed at the end; a lock beside it says that it is in use.
 
     The lock is made before the folder and removed after it, so that a kill at any moment leaves
@@ -34,7 +34,7 @@ def scratch_folder(parent: Path | None) -> Iterator[Path]:
         return
     parent.mkdir(parents=True, exist_ok=True)
     while True:
-        folder = parent / f"{_RUN}{uuid4().hex}"
+        folder = parent / f"{prefix}{uuid4().hex}"
         path = _lock_of(folder)
         with path.open("x") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -62,10 +62,10 @@ def temporary_folder(parent: Path | None = None, prefix: str = "strata-") -> Ite
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def sweep_scratch(parent: Path) -> int:
+def sweep_scratch(parent: Path, prefix: str = _RUN) -> int:
     """Remove the scratch folders whose process is gone; returns how many there were."""
     removed = 0
-    for path in parent.glob(f"{_RUN}*{_LOCK}"):
+    for path in parent.glob(f"{prefix}*{_LOCK}"):
         try:
             with path.open("r") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -58,9 +58,12 @@ class ArchiveLoadReport:
     not_taken: list[NotTaken] = field(default_factory=list)
 
 
-def load_archive(warehouse: Warehouse, archive: Archive, progress: Progress) -> ArchiveLoadReport:
+def load_archive(
+    warehouse: Warehouse, archive: Archive, progress: Progress, blocks: BlockRange | None = None
+) -> ArchiveLoadReport:
     """Load what the archive has and the warehouse has not; run again, it goes on.
 
+    With `blocks`, only the segments that have any of these, and those that current states are of.
     Files that are not what they should be are in the report, and the rest goes on. Raises
     `ConfigError` where the archive has no lake, or the warehouse another chain; `PastChangedError`
     where the two contradict each other; `IntegrityError` where the index or the manifests' log is
@@ -77,7 +80,7 @@ def load_archive(warehouse: Warehouse, archive: Archive, progress: Progress) -> 
     if newest:
         check_past(archive, backing.catalog(newest).intact())
     with scratch_folder(backing.scratch) as scratch:
-        load = _ArchiveLoad(warehouse, Lake(archive), scratch)
+        load = _ArchiveLoad(warehouse, Lake(archive), scratch, blocks)
         report = load.run(progress)
     warehouse.tidy_up()
     return report
@@ -90,6 +93,7 @@ class _ArchiveLoad:
     warehouse: Warehouse
     lake: Lake
     scratch: Path
+    blocks: BlockRange | None = None
     report: ArchiveLoadReport = field(default_factory=ArchiveLoadReport)
 
     def run(self, progress: Progress) -> ArchiveLoadReport:
@@ -100,7 +104,8 @@ class _ArchiveLoad:
                 "archive: fetch one whose publisher has the lake (STRATA_LAKE=1)"
             )
         loaded = union(volume.blocks for volume in self._catalog.history())
-        due = [file for file in self._manifests.files if difference((file.blocks,), loaded)]
+        lacking = (file for file in self._manifests.files if difference((file.blocks,), loaded))
+        due = [file for file in lacking if self._is_due(file.blocks)]
         with progress("loading", self._total([file.blocks for file in due])) as advance:
             for files in self._tables.values():
                 files.advance = advance
@@ -124,6 +129,12 @@ class _ArchiveLoad:
         """What the warehouse has and need not be loaded again."""
         backing = self.warehouse.backing
         return backing.catalog(backing.log.begin()).intact()
+
+    def _is_due(self, blocks: BlockRange) -> bool:
+        """Whether any of these blocks should be loaded."""
+        if self.blocks is None or blocks.overlaps(self.blocks):
+            return True
+        return any(blocks.overlaps(state.blocks) for state in self._states)
 
     def _total(self, due: Sequence[BlockRange]) -> int:
         """The bytes of the files that hold these blocks, and of states that are due."""
@@ -179,7 +190,8 @@ class _ArchiveLoad:
             (copy,) = self._manifests.copies(file.blocks)
             catalog = self._catalog
             published = parse_segments(read_columns(copy, SEGMENTS.names))
-            segments = {s.blocks: s for s in published if not catalog.holds(s.blocks)}
+            due = (segment for segment in published if self._is_due(segment.blocks))
+            segments = {s.blocks: s for s in due if not catalog.holds(s.blocks)}
             receipts = [r for r in manifest_receipts([copy]) if r.blocks in segments]
             tables = {*filter(self._is_published, {receipt.table for receipt in receipts})}
         except IntegrityError as error:

@@ -24,6 +24,7 @@ _LINES = {
     "publish": "Publish loaded segments to the archive.",
     "export": "Write one table over a range of blocks as a ZIP.",
     "fetch": "Fetch published ZIPs from an archive, proven and joined.",
+    "copy": "Write a part of the warehouse as one DuckDB file.",
     "sql": "Query the warehouse, read-only.",
     "shell": "DuckDB's program on the warehouse, read-only.",
     "status": "Show segments, gaps, quarantine, loaded, published.",

@@ -12,8 +12,10 @@ import pytest
 from pipelines.sample_history import copy_sample
 from tests.duckdb15_kit import answers, asked_15
 from tests.transforms.warehouse_kit import MemorySink
+from transforms.block_range import BlockRange
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
+from transforms.warehouse.questions.warehouse_copy import write_copy
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 
@@ -55,6 +57,21 @@ def test_every_view_answers_in_1_5_as_in_2_0(merged: Warehouse, here: Mapping[st
     assert str(new.pop("version")).startswith("2.0.")
     assert str(old.pop("version")).startswith("1.5.")
     assert {"main.orders", "exact.orders", "strata.receipts", "main.spam_captures"} <= {*old}
+    assert old == new
+
+
+def test_a_copy_answers_in_1_5_as_the_warehouse_in_2_0(
+    merged: Warehouse, here: Mapping[str, object], tmp_path: Path
+) -> None:
+    place = tmp_path / "copy.duckdb"
+    write_copy(merged, place, BlockRange(1, 7000), ())
+    assert _storage(place) == "v1.5.0+"
+    old, new = answers(place, of_15=True), {**here}
+    assert str(old.pop("version")).startswith("1.5.")
+    assert old.pop("strata.copy")
+    assert {"main.orders", "strata.receipts", "main.spam_captures"} <= {*old}
+    for name in ("version", "strata.volumes", "strata.snapshot"):
+        del new[name]
     assert old == new
 
 

@@ -37,14 +37,7 @@ CAPTURES_VIEW = f"main.{SPAM_CAPTURES}"
 _UNFIT = """
     create view strata.unfit as
     select table_name, column_name, sum(cells)::bigint as rows
-    from (
-        select table_name, unnest(map_keys(raw)) as column_name, unnest(map_values(raw)) as cells
-        from (
-            select table_name, raw_cells::json::map(varchar, bigint) as raw
-            from ({receipts})
-            where raw_cells <> '{{}}'
-        )
-    )
+    from {cells}
     where cells > 0
     group by all
     order by all
@@ -162,6 +155,11 @@ class _Lists:
             yield f"create or replace macro {name} as {quote_files(files)}"
 
 
+def exact_view(name: str, shape: Shape, source: str) -> str:
+    """What makes the view `exact.<table>` over SQL for its rows."""
+    return _view(f"exact.{quote_name(name)}", exact_columns(name, shape), source)
+
+
 def _view(view: str, columns: Sequence[ViewColumn], source: str) -> str:
     listed = select_list([(column.sql, column.name) for column in columns])
     return f"create view {view} as select {listed} from {source}"  # noqa: S608 - quoted
@@ -208,8 +206,18 @@ def _unfit_view(tables: Sequence[_Table], path: PathOf, lists: _Lists) -> Iterat
             f"where table_name in ({', '.join(names)})"
         )
     if receipts:
-        yield _UNFIT.format(receipts=" union all ".join(receipts))
+        yield _UNFIT.format(cells=unfit_cells(" union all ".join(receipts)))
         yield f"comment on view strata.unfit is {quote_text(UNFIT_MEANING)}"
+
+
+def unfit_cells(receipts: str) -> str:
+    """SQL for how many `cells` of which table and column do not fit, by SQL for receipts."""
+    return (
+        "(select table_name, unnest(map_keys(raw)) as column_name, "  # noqa: S608 - ours
+        "unnest(map_values(raw)) as cells from ("
+        "select table_name, raw_cells::json::map(varchar, bigint) as raw "
+        f"from ({receipts}) where raw_cells <> '{{}}'))"
+    )
 
 
 def _capture_views(file: str) -> Iterator[str]:

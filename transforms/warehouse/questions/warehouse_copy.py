@@ -1,0 +1,143 @@
+"""A copy of the warehouse: one DuckDB file that needs nothing beside it, for whoever is elsewhere.
+
+Under the names, comments and macros of `current.duckdb` it has tables instead of views, with the
+rows of some segments of history and the whole current state. It names no file of the warehouse.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from transforms.block_range import BlockRange
+from transforms.bounds import Bound
+from transforms.coverage import difference, union
+from transforms.duck import (
+    attached,
+    check_folder,
+    new_database,
+    read_only_connection,
+    working_connection,
+)
+from transforms.duck_files import remove_log
+from transforms.errors import ConfigError, RangeError
+from transforms.files import commit_file
+from transforms.scratch import scratch_folder, sweep_scratch
+from transforms.warehouse.files.catalog import Catalog
+from transforms.warehouse.files.lost_files import LostFilesError, absent_files
+from transforms.warehouse.log.losses import LostRowsError
+from transforms.warehouse.manifests.shapes import Extent
+from transforms.warehouse.questions.copy_tables import (
+    Progress,
+    copied_tables,
+    copy_comments,
+    copy_records,
+    copy_rows,
+    make_views,
+)
+from transforms.warehouse.questions.range_choice import (
+    SegmentChoice,
+    TimedSegments,
+    choose_range,
+)
+from transforms.warehouse.warehouse import Warehouse
+
+_NAMED = 10  # of the runs of blocks that are loaded
+
+UNFINISHED = ".strata-copy-"
+"""How folders beside a copy are named in which it is written; the next one removes killed ones."""
+
+
+def write_copy(
+    warehouse: Warehouse,
+    path: Path,
+    blocks: BlockRange,
+    tables: Sequence[str],
+    progress: Progress = lambda _rows, _total: None,
+) -> dict[str, int]:
+    """Write a file with some tables, or all where none is named; returns the rows of each.
+
+    Of tables of history it has the segments inside `blocks`. The file appears whole or not at all,
+    in place of an earlier copy. Raises `ConfigError` where another file is there, or a table is
+    unknown, `IntegrityError` where rows are lost: in a copy nobody could tell.
+    """
+    _check_place(warehouse, path)
+    folder = path.absolute().parent
+    sweep_scratch(folder, UNFINISHED)
+    with warehouse.one_look(), scratch_folder(folder, UNFINISHED) as scratch:
+        extent, fresh = Extent(blocks), scratch / "copy.duckdb"
+        _check_whole(warehouse.loaded_catalog(), blocks)
+        catalog = warehouse.loaded_catalog().over(extent)
+        size = sum(volume.size for volume in catalog.volumes)
+        with (
+            warehouse.views(extent) as views,
+            working_connection(scratch, memory_limit=warehouse.backing.memory_limit) as con,
+            attached(con, views.resolve(), "current", "(read_only)"),
+            new_database(con, fresh, "fresh", size),
+        ):
+            con.execute("use current")
+            copied = copied_tables(con, catalog, blocks, tables)
+            copy_rows(con, copied, progress)
+            con.execute("begin")
+            copy_records(con, copied, blocks)
+            make_views(con, copied)
+            copy_comments(con)
+            con.execute("commit")
+            con.execute("use memory")
+        remove_log(path)
+        commit_file(fresh, path)
+    return {table.name: table.rows for table in copied}
+
+
+def _check_place(warehouse: Warehouse, path: Path) -> None:
+    """Refuse a file that is the warehouse's, or is there and is no copy. Raises `ConfigError`."""
+    check_folder(path.absolute())
+    data = warehouse.backing.store.path("data")
+    for folder in filter(None, (warehouse.cache, data and data.parent)):
+        if path.resolve().is_relative_to(folder.resolve()):
+            raise ConfigError(f"{path} is in the warehouse's own folder: name a file elsewhere")
+    if path.is_dir():
+        raise ConfigError(f"{path} is a folder: name a file in it")
+    if os.path.lexists(path) and not _is_copy(path):
+        raise ConfigError(
+            f"{path} is there and no copy of a warehouse: remove it, or name another file"
+        )
+
+
+def _check_whole(catalog: Catalog, blocks: BlockRange) -> None:
+    volumes = [v for v in catalog.lost if v.kind == "state" or v.blocks.overlaps(blocks)]
+    if volumes:
+        files = (file for volume in volumes for file in volume.row_files)
+        raise LostFilesError(catalog.store, absent_files(catalog.store, files))
+    if losses := [loss for loss in catalog.snapshot.losses if loss.touches(blocks)]:
+        raise LostRowsError(catalog.store.describe(), losses)
+
+
+def choose_segments(warehouse: Warehouse, start: Bound | None, end: Bound | None) -> SegmentChoice:
+    """The segments that a copy from one bound to another has; see `choose_range`.
+
+    Raises `RangeError` also where blocks between two heights are not loaded.
+    """
+    catalog = warehouse.loaded_catalog()
+    choice = choose_range(TimedSegments(catalog), start, end)
+    if not start or not end or start.block is None or end.block is None:
+        return choice
+    blocks, runs = BlockRange(start.block, end.block), union(catalog.blocks)
+    if difference((blocks,), runs):
+        more = f" and {len(runs) - _NAMED} more runs" if len(runs) > _NAMED else ""
+        raise RangeError(
+            f"of blocks {blocks} not all are loaded: {catalog.store.describe()} holds "
+            f"{', '.join(map(str, runs[:_NAMED]))}{more}"
+        )
+    return choice
+
+
+def _is_copy(path: Path) -> bool:
+    from transforms.duck_errors import Error
+
+    with suppress(Error, FileNotFoundError), read_only_connection(path) as con:
+        query = "from duckdb_tables() where (schema_name, table_name) = ('strata', 'copy')"
+        return bool(con.execute(query).fetchall())
+    return False
