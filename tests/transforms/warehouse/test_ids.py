@@ -151,6 +151,17 @@ def test_a_segment_of_another_history_is_a_warning_or_refused(
     assert [str(one.blocks) for one in _held(tmp_path / "strict")] == ["1-2", "5-6"]
 
 
+def test_what_is_said_of_a_batch_is_not_said_again_where_parts_of_it_are_loaded_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    _chain(tmp_path / "s", 1)
+    _chain(tmp_path / "s", 1, 1, _other("x"))
+    history_segment(tmp_path / "s", first=5, last=6, tables={"orders": b"id,price\n1\n"})
+    report = load_folder(tmp_path / "w", tmp_path / "s")
+    assert [refusal.key for refusal in report.failures] == ["kit-chain-1-5-6.zip"]
+    assert len(_warnings(caplog)) == 1
+
+
 def test_a_segment_that_its_loaded_successor_was_not_made_after_is_refused(tmp_path: Path) -> None:
     later = _chain(tmp_path / "later", 2, 1, _other("x"))
     load_folder(tmp_path / "w", tmp_path / "later")
