@@ -122,6 +122,15 @@ def test_the_file_of_a_run_has_the_tables_and_the_revision_of_the_stock_storage(
     assert ours == stock
 
 
+def test_the_pages_of_the_index_are_large(both: dict[Path, str]) -> None:
+    sizes = []
+    for home in both:
+        with closing(sqlite3.connect(home / "history" / "runs" / "index.db")) as con:
+            sizes += con.execute("pragma page_size").fetchone()
+            assert con.execute("pragma journal_mode").fetchone() == ("wal",)
+    assert sizes == [4096, 16384]
+
+
 def test_the_log_of_a_run_has_one_line_for_each_asset_of_a_batch(
     both: dict[Path, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

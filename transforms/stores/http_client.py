@@ -46,7 +46,7 @@ def open_pool(scheme: str, host: str, options: HttpOptions) -> urllib3.PoolManag
     """Connections to a host, by the proxy that the environment names for it, if it does."""
     retries = urllib3.Retry(
         total=options.attempts - 1,
-        connect=min(_CONNECTS, options.attempts - 1),
+        connect=_CONNECTS,
         status_forcelist=tuple(map(int, LATER)),
         backoff_factor=options.pause_seconds,
         backoff_max=options.most_seconds,
