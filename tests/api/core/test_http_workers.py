@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -51,6 +53,23 @@ def test_a_job_returns_its_result_or_raises_its_own_error(workers: Workers) -> N
         assert await workers.run(lambda _: 42) == 42
         with pytest.raises(KeyError):
             await workers.run(lambda _: dict[str, int]()["x"], seconds=5, departure=_stays)
+
+    asyncio.run(run())
+
+
+def test_a_result_is_not_kept_until_the_time_limit_of_its_job(workers: Workers) -> None:
+    results: list[weakref.ref[set[int]]] = []
+
+    def job(_: Cancellation) -> set[int]:
+        result = set(range(9))
+        results.append(weakref.ref(result))
+        return result
+
+    async def run() -> None:
+        assert len(await workers.run(job, seconds=60, departure=_stays)) == 9
+        await workers.run(lambda _: None)  # the thread is done with the first one
+        gc.collect()
+        assert [result() for result in results] == [None]
 
     asyncio.run(run())
 
