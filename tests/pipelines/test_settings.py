@@ -32,6 +32,7 @@ def test_variables_are_read_and_options_beat_them() -> None:
         "STRATA_BATCH": "50",
         "STRATA_LAG_BLOCKS": "300",
         "STRATA_POLL_SECONDS": "5",
+        "STRATA_NODE": "http://127.0.0.1:3008",
     }
 
     assert read_locations(Settings, environment, archive="/exports") == Settings(
@@ -43,6 +44,7 @@ def test_variables_are_read_and_options_beat_them() -> None:
         batch=50,
         lag_blocks=300,
         poll_seconds=5,
+        node="http://127.0.0.1:3008",
     )
 
 
