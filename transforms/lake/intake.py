@@ -15,7 +15,7 @@ from pathlib import Path
 
 from transforms.duck import Connection
 from transforms.errors import IntegrityError
-from transforms.lake.parquet_files import lake_reader, part_sql, readable_file
+from transforms.lake.parquet_files import lake_reader, readable_file
 from transforms.scratch import scratch_folder
 from transforms.tables.file_columns import OWN_COLUMNS, file_columns
 from transforms.tables.registry import HISTORY_TABLES, TableSchema
@@ -32,7 +32,7 @@ from transforms.warehouse.load.segment_checks import check_keys_and_heights
 from transforms.warehouse.load.volume_storage import store_volume
 from transforms.warehouse.load.volumes import finish_run
 from transforms.warehouse.log.addition import Addition
-from transforms.warehouse.manifests.data_files import ALL_TABLES, rows_sql, write_sql
+from transforms.warehouse.manifests.data_files import ALL_TABLES, joined_sql, rows_sql, write_sql
 from transforms.warehouse.manifests.manifest import manifest_receipts, read_columns
 from transforms.warehouse.manifests.manifest_rows import SEGMENTS, Origin, parse_segments
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
@@ -146,7 +146,8 @@ class _TableIntake:
         row_bytes = sum(r.bytes for r in self.receipts) // max(
             sum(r.rows for r in self.receipts), 1
         )
-        query = part_sql(self.table, files, self.receipts, columns)
+        rows = joined_sql(self.con, self.table, columns, files)
+        query = f"{rows} where {_between(self.receipts)}"
         self.con.execute(write_sql(query, path, row_bytes))
         return path
 

@@ -17,15 +17,12 @@ from transforms.duck import (
     Connection,
     naming_large,
     quote_files,
-    quote_name,
     working_connection,
 )
 from transforms.errors import IntegrityError
 from transforms.lake.statistics import Statistics, read_statistics
 from transforms.memory import rendering_text
-from transforms.tables.dialect import select_list
 from transforms.tables.file_columns import (
-    OWN_COLUMNS,
     FileColumn,
     duck_type,
     file_columns,
@@ -121,20 +118,6 @@ def _described(con: Connection, path: Path, table: str, columns: Sequence[Column
 def readable_file(path: Path, scratch: Path) -> AbstractContextManager[None]:
     """Say of a file of the lake that it cannot be read: an `IntegrityError`."""
     return readable(f"{path.name} of the lake", scratch, "strata verify says what mends it")
-
-
-def part_sql(
-    table: str, data: Sequence[Path], receipts: Sequence[Receipt], columns: Sequence[Column]
-) -> str:
-    """SQL for the rows of data files (ascending) in the segments of receipts, in their order."""
-    names = [column.name for column in (*file_columns(table, columns), *OWN_COLUMNS)]
-    cells = select_list([(quote_name(name), name) for name in names])
-    firsts = [receipt.blocks.first for receipt in receipts]
-    return (
-        f"select {cells} "  # noqa: S608 - quoted
-        f"from read_parquet({quote_files(data)}, hive_partitioning = false, union_by_name = true) "
-        f"where _segment between {min(firsts)} and {max(firsts)}"
-    )
 
 
 def lake_reader(

@@ -33,7 +33,7 @@ from tests.command_kit import run_strata
 from tests.fault_proxy import CUT_THE_ANSWER, FLIP_THE_ANSWER, STALL, FaultProxy, Request
 from tests.pipelines.kit import blocks, load, make_segment, site_settings
 from tests.s3_kit import BucketServer, bucket_server
-from tests.segments_kit import KIT_CHAIN, table_rows
+from tests.segments_kit import KIT_CHAIN, columns, table_rows
 from tests.waiting import wait_until
 from tests.web_kit import web_server
 from transforms.block_range import BlockRange
@@ -201,6 +201,26 @@ def test_of_a_file_that_others_merged_only_what_lacks_is_taken(tmp_path: Path) -
         _answers(tmp_path / "warehouse")["orders"]
         == _answers(Path(site.settings.warehouse))["orders"]
     )
+
+
+def test_a_column_of_segments_without_rows_is_taken_with_them_and_not_with_others(
+    tmp_path: Path,
+) -> None:
+    """A file that was merged has it, though only what is loaded already does; others lack it."""
+    for name in ("one", "all"):
+        (tmp_path / name).mkdir()
+    later = {"orders": ((*columns("orders"), "novelty"), ())}
+    site = _small_site(tmp_path / "theirs", 0, tables=later)
+    assert _loaded(_load(tmp_path / "one", site.settings.archive)) == ["1-10"]
+    make_segment(site.settings, 1, tables={"orders": table_rows("orders", {}, first=11)})
+    _publish(site)
+    assert _loaded(_load(tmp_path / "all", site.settings.archive)) == ["1-10", "11-20"]
+    assert len(site.warehouse.compact(1)) == 1
+    assert not publish_missing(site).refused
+    assert _loaded(_load(tmp_path / "one", site.settings.archive)) == ["11-20"]
+    orders = _answers(Path(site.settings.warehouse))["orders"]
+    assert _answers(tmp_path / "one" / "warehouse")["orders"] == orders
+    assert _answers(tmp_path / "all" / "warehouse")["orders"] == orders
 
 
 def test_rows_of_a_table_that_its_publisher_did_not_know_are_not_in_the_archive(

@@ -6,7 +6,7 @@ import hashlib
 import os
 import subprocess
 import sys
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,9 +15,11 @@ from tests.segments_kit import table_rows
 from tests.transforms.warehouse_kit import history_segment, load_folder
 from transforms.duck import working_connection
 from transforms.errors import IntegrityError
-from transforms.lake.parquet_files import lake_reader, part_sql, readable_file, write_file
+from transforms.lake.parquet_files import lake_reader, readable_file, write_file
 from transforms.memory import MEMORY_MB
+from transforms.tables.registry import Column
 from transforms.warehouse.checks.file_check import csvs_problem
+from transforms.warehouse.manifests.data_files import joined_sql
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
@@ -97,8 +99,12 @@ def test_another_process_writes_the_same_bytes(
 def _file(warehouse: Warehouse, folder: Path, receipt: Receipt, threads: int = 1) -> Path:
     table, path = receipt.table, warehouse.backing.files.path
     data = [path(volume.data[table]) for volume in warehouse.loaded_catalog().history()]
-    query = partial(part_sql, table, data, [receipt])
     with working_connection(folder, threads=threads) as con:
+
+        def query(columns: Sequence[Column]) -> str:
+            rows = joined_sql(con, table, columns, data)
+            return f"{rows} where _segment = {receipt.blocks.first}"
+
         return write_file(con, query, receipt, folder).path
 
 

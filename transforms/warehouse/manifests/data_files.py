@@ -13,12 +13,12 @@ from pathlib import Path
 from uuid import uuid4
 
 from transforms.block_range import BlockRange
-from transforms.duck import quote_files, quote_name, quote_text
+from transforms.duck import Connection, quote_files, quote_name, quote_text
 from transforms.objects import StoredFile
 from transforms.tables.conform import conversion
 from transforms.tables.dialect import select_list
-from transforms.tables.file_columns import OWN_TYPES, has_column
-from transforms.tables.registry import Column
+from transforms.tables.file_columns import OWN_TYPES, duck_type, file_columns, has_column
+from transforms.tables.registry import Column, fold_case
 
 FOLDER = "data"
 
@@ -66,6 +66,24 @@ def write_sql(query: str, path: Path, row_bytes: int, *, is_unique: bool = True)
 def file_sql(files: str) -> str:
     """SQL for data files of equal columns as they lie there; `files` is SQL for their list."""
     return f"read_parquet({files}, hive_partitioning = false)"
+
+
+def joined_sql(
+    con: Connection, table: str, columns: Sequence[Column], files: Sequence[Path]
+) -> str:
+    """SQL for the rows of data files (ascending) as they lie there, with these columns of CSVs.
+
+    A column that none of them has is NULL: segments without rows have no file.
+    """
+    # Not `union all`: DuckDB 2.0 writes its parts in another order to Parquet.
+    source = f"read_parquet({quote_files(files)}, hive_partitioning = false, union_by_name = true)"
+    there = {fold_case(name) for name in con.sql(f"from {source}").columns}
+    cells = [
+        (quote_name(c.name) if fold_case(c.name) in there else f"null::{duck_type(c.type)}", c.name)
+        for c in file_columns(table, columns)
+    ]
+    own = [(name, name) for name in OWN_TYPES]
+    return f"select {select_list([*cells, *own])} from {source}"  # noqa: S608 - quoted
 
 
 def rows_sql(

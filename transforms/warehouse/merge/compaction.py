@@ -10,11 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from transforms.block_range import BlockRange
-from transforms.duck import Connection, quote_files, quote_name, working_connection
+from transforms.duck import Connection, working_connection
 from transforms.errors import IntegrityError
 from transforms.scratch import scratch_folder
-from transforms.tables.dialect import select_list
-from transforms.tables.file_columns import OWN_TYPES, has_column
 from transforms.tables.registry import TableSchema
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.load_settings import LoadSettings
@@ -23,7 +21,7 @@ from transforms.warehouse.load.volume_storage import store_volume
 from transforms.warehouse.load.volumes import finish_run
 from transforms.warehouse.log.log import Log
 from transforms.warehouse.log.snapshot import Snapshot
-from transforms.warehouse.manifests.data_files import rows_sql, write_sql
+from transforms.warehouse.manifests.data_files import joined_sql, rows_sql, write_sql
 from transforms.warehouse.manifests.manifest_rows import Origin
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.manifests.shapes import Shape, Volume, shapes_of
@@ -100,14 +98,8 @@ def _merge_table(
 
     Raises `IntegrityError` where it does not render to what they say.
     """
-    names = [*(column.name for column in shape.column_list() if has_column(column)), *OWN_TYPES]
-    columns = select_list([(quote_name(name), name) for name in names])
     row_bytes = sum(r.bytes for r in receipts) // max(sum(r.rows for r in receipts), 1)
-    # Not `union all`: DuckDB 2.0 writes its parts in another order to Parquet.
-    query = (
-        f"select {columns} from read_parquet({quote_files(files)}, "  # noqa: S608 - quoted
-        "hive_partitioning = false, union_by_name = true)"
-    )
+    query = joined_sql(con, receipts[0].table, shape.column_list(), files)
     con.execute(write_sql(query, path, row_bytes))
 
     def source(schema: TableSchema) -> str:

@@ -9,8 +9,8 @@ import duckdb
 import pytest
 
 from exporters.zips.staging import PartStage
-from tests.segments_kit import build_segment, table_rows
-from tests.transforms.warehouse_kit import blocks_of, exact_tables
+from tests.segments_kit import build_segment, columns, table_rows
+from tests.transforms.warehouse_kit import blocks_of, exact_tables, load_folder, query
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES, known_tables
@@ -102,6 +102,21 @@ def test_merging_gives_the_volume_that_one_load_would_have_given(
         another.shapes,
     )
     assert warehouse.receipts() == other.receipts()
+
+
+def test_columns_of_segments_without_rows_are_merged_with_rows_that_lack_them(
+    tmp_path: Path,
+) -> None:
+    build_segment(tmp_path / "s", last=10, tables={"orders": table_rows("orders", {})})
+    load_folder(tmp_path / "w", tmp_path / "s")
+    later = {"orders": ((*columns("orders"), "novelty"), ())}
+    segment = build_segment(tmp_path / "s", first=11, last=20, tables=later)
+    load_folder(tmp_path / "w", tmp_path / "s")
+    warehouse = open_warehouse(tmp_path / "w")
+    assert len(warehouse.compact(most_partial=1)) == 1
+    assert all(exact_tables(warehouse, segment).values())
+    assert query(warehouse, "select id, novelty from orders") == [("00", None)]
+    assert list(warehouse.verify()) == []
 
 
 def test_a_reader_of_the_old_snapshot_goes_on_reading(
