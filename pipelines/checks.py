@@ -4,19 +4,20 @@ A segment that the load does not prove is not in the warehouse, so nothing is de
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import dagster as dg
 
 from pipelines.assets.keys import INDEX, table_key
 from pipelines.partitions import partitions_of_run
 from pipelines.retries import retried_if_transient
-from pipelines.site.segment_status import SiteStatus, site_status
+from pipelines.site.segment_status import IdReport, id_report
 from pipelines.site.site import LISTED_SECONDS, Site
 from transforms.block_range import BlockRange, contiguous_runs, gaps_between
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.receipts import Receipt
+from transforms.warehouse.survey import Survey
 
 LAG = "blocks_behind"
 REFUSED = "no_file_refused"
@@ -144,45 +145,45 @@ def status_checks(lag_blocks: int) -> dg.AssetChecksDefinition:
     def status_checks(
         context: dg.AssetCheckExecutionContext, site: dg.ResourceParam[Site]
     ) -> Iterator[dg.Output[None] | dg.AssetCheckEvaluation]:
-        for evaluation in status_evaluations(site_status(site, LISTED_SECONDS), lag_blocks):
+        with site.warehouse.one_look():
+            catalog, survey = (
+                site.warehouse.catalog(),
+                site.warehouse.survey(site.source, LISTED_SECONDS),
+            )
+            ids = id_report(catalog.ids() if catalog else ())
+        for evaluation in status_evaluations(survey, ids, lag_blocks):
             if evaluation.asset_check_key in context.selected_asset_check_keys:
                 yield from _events(evaluation)
 
     return status_checks
 
 
-def status_evaluations(status: SiteStatus, lag_blocks: int) -> list[dg.AssetCheckEvaluation]:
+def status_evaluations(
+    survey: Survey, ids: IdReport, lag_blocks: int
+) -> list[dg.AssetCheckEvaluation]:
     """The same, for a sensor to report without a run."""
-    return [evaluate(status) for evaluate in _evaluators(lag_blocks)]
+    return [_lag(survey, lag_blocks), _refused(survey), _ids(ids)]
 
 
-_Evaluate = Callable[[SiteStatus], dg.AssetCheckEvaluation]
-
-
-def _evaluators(lag_blocks: int) -> tuple[_Evaluate, ...]:
-    return (lambda status: _lag(status, lag_blocks), _refused, _ids)
-
-
-def _lag(status: SiteStatus, lag_blocks: int) -> dg.AssetCheckEvaluation:
+def _lag(survey: Survey, lag_blocks: int) -> dg.AssetCheckEvaluation:
     """Counted in blocks, not in minutes: filling up old history does not make an archive fresh."""
-    behind = status.blocks_behind
+    behind = survey.blocks_behind
     return _warning(
         LAG,
         behind <= lag_blocks,
-        {"blocks_behind": behind, "segments_to_do": len(status.to_do)},
+        {"blocks_behind": behind, "segments_to_load": len(survey.pending)},
     )
 
 
-def _refused(status: SiteStatus) -> dg.AssetCheckEvaluation:
+def _refused(survey: Survey) -> dg.AssetCheckEvaluation:
     """Every file of the source that is in quarantine, with its reason."""
-    refused = status.refused
+    refused = {refusal.key: refusal.reason for refusal in survey.refused}
     shown = dict(list(refused.items())[:_SHOWN])
     return _warning(REFUSED, not refused, {"files": len(refused), **shown})
 
 
-def _ids(status: SiteStatus) -> dg.AssetCheckEvaluation:
+def _ids(ids: IdReport) -> dg.AssetCheckEvaluation:
     """From which block to which the chain of ids is unbroken, and all that contradicts it."""
-    ids = status.ids
     findings = list(ids.findings())
     unbroken = ", ".join(str(run.blocks) for run in ids.chain.runs[:_SHOWN])
     details = {"unbroken": unbroken or "none", **dict(findings[:_SHOWN])}

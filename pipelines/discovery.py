@@ -65,7 +65,9 @@ def segment_sensor(job: str, settings: Settings) -> dg.SensorDefinition:
                 SEGMENTS.build_add_request(fresh[at : at + ADDED_AT_ONCE])
                 for at in range(0, len(fresh), ADDED_AT_ONCE)
             ],
-            asset_events=[] if is_same else status_evaluations(status, settings.lag_blocks),
+            asset_events=[]
+            if is_same
+            else status_evaluations(status.survey, status.ids, settings.lag_blocks),
             cursor=str(now),
         )
 

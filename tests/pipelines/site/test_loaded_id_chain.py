@@ -64,7 +64,9 @@ def test_a_broken_chain_is_a_finding_and_a_warning(settings: Settings, site: Sit
         f"{_OTHER}: one of the two is of another history; get both from another source"
     )
     assert _findings(site) == [("segment 11-20", sentence)]
-    (check,) = (one for one in status_evaluations(site_status(site), 1) if one.check_name == IDS)
+    status = site_status(site)
+    evaluations = status_evaluations(status.survey, status.ids, 1)
+    (check,) = (one for one in evaluations if one.check_name == IDS)
     assert not check.passed
     assert check.severity == dg.AssetCheckSeverity.WARN
     assert check.metadata["unbroken"].value == "1-10, 11-30"
