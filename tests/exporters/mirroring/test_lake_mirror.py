@@ -212,6 +212,17 @@ def test_a_table_that_is_damaged_in_the_archive_costs_that_table_alone(
     assert changed == {"blocks"}, "manifests tell what all tables have"
 
 
+def test_a_damaged_list_of_current_states_is_named_and_costs_no_rows_of_history(site: Site, out: Path) -> None:
+    path = Path(site.settings.archive, KIT_CHAIN, "lake", "states", "states.json")
+    path.write_bytes(b"no list")
+
+    done = run_strata("fetch", site.settings.archive, "--all", "--out", str(out))
+    assert done.returncode == 5
+    assert str(path) in done.stderr
+    lacking = _tables(site.settings.archive).keys() - _tables(out).keys()
+    assert lacking == {"manifests", "states"}, "the next run copies both"
+
+
 def test_a_connection_that_flips_a_bit_once_changes_nothing(site: Site, out: Path) -> None:
     flipped: list[str] = []
 
