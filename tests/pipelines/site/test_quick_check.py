@@ -317,11 +317,13 @@ def test_a_sample_is_taken_of_all_zips_whatever_is_unchanged(
     assert unchanged(place) == 0
     _silently(place.chain / ZIP)
     assert unchanged(place) == 3  # no ZIP is read
+    documents = place.verify("--quick")[1]["read"]["documents"]
     monkeypatch.setitem(QUICK, Kind.ZIPS, 1_000_000)
     code, said = place.verify("--quick")
     assert code == 5
     zips = said["read"]["zips"]
     assert zips["read"] == zips["expected"] == len([*place.chain.glob("*/*.zip")])
+    assert said["read"]["documents"] == documents, "each of them counts once"
     assert {row["where"] for row in said["findings"]} == {str(place.chain / ZIP)}
 
 
