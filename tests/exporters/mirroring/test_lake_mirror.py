@@ -212,7 +212,9 @@ def test_a_table_that_is_damaged_in_the_archive_costs_that_table_alone(
     assert changed == {"blocks"}, "manifests tell what all tables have"
 
 
-def test_a_damaged_list_of_current_states_is_named_and_costs_no_rows_of_history(site: Site, out: Path) -> None:
+def test_a_damaged_list_of_current_states_is_named_and_costs_no_rows_of_history(
+    site: Site, out: Path
+) -> None:
     path = Path(site.settings.archive, KIT_CHAIN, "lake", "states", "states.json")
     path.write_bytes(b"no list")
 
