@@ -75,7 +75,7 @@ def new_index(path: Path) -> Iterator[sqlite3.Connection]:
 
 def _machine_error(path: Path, error: sqlite3.OperationalError) -> Exception:
     """What the system says, which SQLite does not tell; the error itself if it is another one."""
-    number = _NUMBERS.get((error.sqlite_errorcode or 0) & 0xFF)
+    number = _NUMBERS.get(error.sqlite_errorcode & 0xFF)
     if number is None:
         return error
     try:
