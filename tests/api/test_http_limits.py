@@ -421,6 +421,9 @@ def test_of_one_client_the_connection_that_waited_longest_makes_room(
 def test_a_client_whose_connections_are_all_in_use_is_refused(strict: ServerProcess) -> None:
     with ExitStack() as held:
         for _ in range(3):
+            with _connected(strict, _CLIENT) as brief:  # it leaves: the others count nevertheless
+                brief.sendall(_LAST)
+                assert _rest(brief).startswith(b"HTTP/1.1 200")
             stream = held.enter_context(_connected(strict, _CLIENT))
             stream.sendall(_STREAMED)
             assert stream.recv(1000).startswith(b"HTTP/1.1 200")
