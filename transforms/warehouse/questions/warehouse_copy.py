@@ -67,12 +67,14 @@ def write_copy(
     folder = path.absolute().parent
     sweep_scratch(folder, UNFINISHED)
     with warehouse.one_look(), scratch_folder(folder, UNFINISHED) as scratch:
-        extent, fresh = Extent(blocks), scratch / "copy.duckdb"
-        _check_whole(warehouse.loaded_catalog(), blocks)
-        catalog = warehouse.loaded_catalog().over(extent)
+        fresh, catalog = scratch / "copy.duckdb", warehouse.loaded_catalog()
+        _check_whole(catalog, blocks)
+        extent = Extent(blocks)
+        if not warehouse.in_folder:  # no more is fetched than is copied
+            catalog = catalog.over(extent)
         size = sum(volume.size for volume in catalog.volumes)
         with (
-            warehouse.views(extent) as views,
+            warehouse.views(None if warehouse.in_folder else extent) as views,
             working_connection(scratch, memory_limit=warehouse.backing.memory_limit) as con,
             attached(con, views.resolve(), "current", "(read_only)"),
             new_database(con, fresh, "fresh", size),
