@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from itertools import islice
@@ -61,13 +61,17 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class PublishReport:
-    """What became of all of them. `bytes` counts the ZIPs that were written."""
+    """What became of all of them: `entries` are those that are in place.
+
+    `bytes` counts the ZIPs that were written.
+    """
 
     created: int = 0
     identical: int = 0
     replaced: int = 0
     failed: tuple[Published, ...] = ()
     bytes: int = 0
+    entries: tuple[Entry, ...] = field(default=(), compare=False, repr=False)
 
     def including(self, results: Sequence[Published]) -> PublishReport:
         """The report with more ZIPs counted in."""
@@ -79,6 +83,7 @@ class PublishReport:
             self.replaced + count(Outcome.REPLACED),
             (*self.failed, *(result for result in results if result.outcome in _FAILURES)),
             self.bytes + sum(p.entry.bytes for p in results if p.entry and p.outcome in changes),
+            (*self.entries, *(result.entry for result in results if result.entry)),
         )
 
     @property
@@ -95,6 +100,7 @@ class PublishReport:
             self.replaced + second.replaced,
             (*failures, *second.failed),
             self.bytes + second.bytes,
+            (*self.entries, *second.entries),
         )
 
 

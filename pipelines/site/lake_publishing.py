@@ -8,6 +8,7 @@ from functools import cache, partial
 from threading import Lock
 
 from exporters.archive.documents import PUBLIC_SQL_READERS, refresh
+from exporters.archive.lake_place import MANIFESTS
 from exporters.archive.sound_documents import sound_index
 from exporters.archive.sums import completeness
 from exporters.lake.lake_files import Lake
@@ -15,7 +16,7 @@ from exporters.lake.publication.history_tables import HistoryTables
 from exporters.lake.publication.public_documents import PublicDocuments
 from exporters.lake.publication.state_tables import publish_state
 from exporters.lake.state_files import STATES, are_states_due, publish_states
-from exporters.lake.tables import LakeReport, Refused, each_alone
+from exporters.lake.tables import LakeReport, LakeTable, Refused, each_alone
 from exporters.publishing.replace import Correction
 from pipelines.site.journal import journaled
 from pipelines.site.publication_state import (
@@ -125,10 +126,19 @@ def name_lake(site: Site, lake: Lake, *, is_proven: bool = False) -> None:
             state = loaded.receipts if loaded else {}
             public = PublicDocuments(lake, site.settings.public_url, catalog, state, scratch)
             is_written = public.write(is_proven=is_proven)
-        if not sound_index(lake.archive).has_lake:
+        if _is_new(lake) and not sound_index(lake.archive).has_lake:
             refresh(lake.archive, ())
         elif is_written:
             refresh(lake.archive, (), PUBLIC_SQL_READERS)
+
+
+def _is_new(lake: Lake) -> bool:
+    """Whether the archive's documents may not know the lake: who publishes ZIPs looks for it."""
+    try:
+        manifests = LakeTable(lake, MANIFESTS).expected()
+    except IntegrityError:  # the report says so
+        return True
+    return manifests is None or manifests.content.number == 0
 
 
 @at_one_look

@@ -57,9 +57,8 @@ def publish_segments(
     missing = [receipt for receipt in receipts if not is_held(receipt, entries_by_part)]
     with journaled(site.journal, map(shard_number, segments)):
         report = _publish_parts(site, archive, missing, _loaded(catalog, segments))
-    if missing:
-        entries_by_part = published_parts(archive, segments, tables)
-    entries = tuple(entries_by_part.values())
+    entries_by_part |= {(entry.table, entry.blocks): entry for entry in report.entries}
+    entries = tuple(sorted(entries_by_part.values(), key=lambda entry: (entry.blocks, entry.table)))
     for entry in entries:
         site.stage.remove(archive.chain_id, entry.table, entry.blocks)
     return PublishOutcome(archive, entries, report)

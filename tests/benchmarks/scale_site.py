@@ -1,7 +1,7 @@
 """A whole site of any number of segments, made in minutes: source, warehouse and archive.
 
 The warehouse is that of `tests.benchmarks.clones`; of the source every file is there by name and
-size, empty; of the archive the index and its shards are there, and no ZIPs. `NEW` more segments of
+size, empty; of the archive the index and its shards are there, and neither ZIPs nor a lake. `NEW` more segments of
 the source are real. What was made is kept, and never changed: who measures gets hard links to it.
 """
 
@@ -78,6 +78,7 @@ class Place:
             source=str(folder / source),
             warehouse=str(folder / "warehouse"),
             archive=str(folder / "archive"),
+            lake=False,
         )
 
     def copy(self, folder: Path) -> Place:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,8 @@ class Clock:
             try:
                 result = put(store, key, *arguments, **options)
             except BaseException:  # who is killed after it got its name has stored it, too
-                if path.exists() and not was_there:
+                is_new = path.exists() and not was_there
+                if is_new and path.stat().st_mtime <= time.time():  # it has no time of ours yet
                     self._stamp(path)
                 raise
             if result is PutResult.IDENTICAL or not self.days:
