@@ -1,8 +1,9 @@
 """A whole site of any number of segments, made in minutes: source, warehouse and archive.
 
 The warehouse is that of `tests.benchmarks.clones`; of the source every file is there by name and
-size, empty; of the archive the index and its shards are there, and neither ZIPs nor a lake. `NEW` more segments of
-the source are real. What was made is kept, and never changed: who measures gets hard links to it.
+size, empty; of the archive the index and its shards are there, and neither ZIPs nor a lake. `NEW`
+more segments of the source are real. What was made is kept, and never changed: who measures gets
+hard links to it.
 """
 
 from __future__ import annotations
