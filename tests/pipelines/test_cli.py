@@ -163,6 +163,7 @@ def test_run_loads_and_publishes_through_dagster_and_then_has_nothing_to_do(
     assert f"strata sql 'from blocks limit 5' --warehouse {settings.warehouse}" in again.out
     places = f"--warehouse {settings.warehouse} --archive {settings.archive}"
     assert f"strata export orders 1 10 --out exports {places}" in again.out
+    assert "make ui" not in again.out, "it would show the embedded sample"
     assert (tmp_path / "home" / "dagster.yaml").exists()
 
 
