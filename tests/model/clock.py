@@ -36,8 +36,7 @@ class Clock:
             try:
                 result = put(store, key, *arguments, **options)
             except BaseException:  # who is killed after it got its name has stored it, too
-                is_new = path.exists() and not was_there
-                if is_new and path.stat().st_mtime <= time.time():  # it has no time of ours yet
+                if path.exists() and not was_there:
                     self._stamp(path)
                 raise
             if result is PutResult.IDENTICAL or not self.days:
@@ -49,5 +48,8 @@ class Clock:
         return call
 
     def _stamp(self, path: Path) -> None:
-        modified = path.stat().st_mtime_ns + int(self.days * DAY) * 10**9
-        os.utime(path, ns=(modified, modified))
+        """Give a file our time, unless it has one: a lake has links to the warehouse's files."""
+        info = path.stat()
+        if info.st_mtime <= time.time():
+            modified = info.st_mtime_ns + int(self.days * DAY) * 10**9
+            os.utime(path, ns=(modified, modified))
