@@ -52,6 +52,7 @@ def command(settings: Locations, name: str, *arguments: str) -> None:
     keep_clones()
     for field in ("source", "warehouse", "archive"):
         os.environ[f"STRATA_{field.upper()}"] = str(getattr(settings, field))
+    os.environ["STRATA_LAKE"] = "0"
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
         code = strata.main([name, *arguments], prog_name="strata", standalone_mode=False)
     assert not code, f"strata {name} ended with {code}"
