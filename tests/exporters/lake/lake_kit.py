@@ -224,6 +224,11 @@ ODD_NAMES = (
 """Names of columns of which Delta or engines cannot have most."""
 
 
+def odd_texts(kind: str) -> Sequence[Cell]:
+    """Texts that a column of a type may have and that are hard to hold."""
+    return _ODD.get(kind, _TEXTS)
+
+
 def odd_rows(table: str, first: int, version: int = 1) -> tuple[Sequence[str], list[list[Cell]]]:
     """A row for each odd text of each column, the other cells plain."""
     known = known_table(table, version)
@@ -231,7 +236,7 @@ def odd_rows(table: str, first: int, version: int = 1) -> tuple[Sequence[str], l
     rows: list[dict[str, Cell]] = []
     for column in known.schema.columns:
         if column.name not in known.key:
-            rows += ({column.name: text} for text in _ODD.get(column.type, _TEXTS))
+            rows += ({column.name: text} for text in odd_texts(column.type))
     return table_rows(table, *rows, version=version, first=first)
 
 
