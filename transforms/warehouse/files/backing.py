@@ -16,7 +16,18 @@ from transforms.warehouse.log.log import Log
 from transforms.warehouse.log.snapshot import Snapshot
 
 _SEEN_SECONDS = 60.0
-_NONE: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Sighting:
+    """The keys of files that are there, and when the oldest of them was seen or put."""
+
+    keys: frozenset[str]
+    since: Moment
+
+    def is_recent(self) -> bool:
+        """Whether another look need not look for them."""
+        return self.since.passed() < _SEEN_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +37,11 @@ class _Look:
     look: int
     catalog: Catalog
     since: Moment
+
+    @property
+    def sighting(self) -> _Sighting:
+        """What it saw so far."""
+        return _Sighting(self.catalog.seen, self.since)
 
 
 @dataclass(frozen=True)
@@ -78,20 +94,23 @@ class Backing:
         look, before = self.log.look, self._looks[0] if self._looks else None
         if before and before.look == look and before.catalog.snapshot is snapshot:
             return before.catalog
-        is_recent = before and (before.look == look or before.since.passed() < _SEEN_SECONDS)
-        seen, since = (before.catalog.seen, before.since) if before and is_recent else (_NONE, None)
-        catalog = Catalog(snapshot, self.store, self.files, seen | self._put)
-        self._looks[:] = [_Look(look, catalog, since or Moment.now())]
-        self._put.clear()
+        seen = [put for put in self._puts if put.is_recent()]
+        if before and (before.look == look or before.sighting.is_recent()):
+            seen.append(before.sighting)
+        keys = frozenset[str]().union(*(each.keys for each in seen))
+        since = max((each.since for each in seen), key=Moment.passed, default=Moment.now())
+        catalog = Catalog(snapshot, self.store, self.files, keys)
+        self._looks[:] = [_Look(look, catalog, since)]
+        self._puts.clear()
         return catalog
 
     def saw(self, keys: Iterable[str]) -> None:
         """Files were put into the store just now: the next catalog need not look for them."""
-        self._put.update(keys)
+        self._puts.append(_Sighting(frozenset(keys), Moment.now()))
 
     @cached_property
-    def _put(self) -> set[str]:
-        return set()
+    def _puts(self) -> list[_Sighting]:
+        return []
 
     @cached_property
     def _looks(self) -> list[_Look]:

@@ -13,6 +13,8 @@ from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.warehouse.files import backing
 from transforms.warehouse.files.backing import Backing
+from transforms.warehouse.load.load_settings import LoadSettings
+from transforms.warehouse.load.loader import Loader
 from transforms.warehouse.warehouse import Warehouse
 
 
@@ -74,6 +76,26 @@ def test_what_was_put_is_there(store: _CountingStore, tmp_path: Path) -> None:
         assert store.listed.count("data/") == 1
         assert store.listed.count("manifests/") == 2
         assert _lost(warehouse) == 0
+
+
+def test_what_was_put_is_believed_for_no_longer_than_a_minute(
+    store: _CountingStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse = Warehouse(Backing(store, tmp_path / "cache"))
+    history_segment(tmp_path / "in", first=5, last=6)
+    source = Source(FolderStore(tmp_path / "in"))
+    loader = Loader(
+        warehouse.backing, tmp_path / "scratch", source, MemorySink(), LoadSettings(), _nothing
+    )
+    loader.load(warehouse.survey(source).pending)  # by itself it looks at nothing afterwards
+    (file,) = (tmp_path / "warehouse" / "data" / "blocks").glob("000000005-*")
+    file.unlink()
+    monkeypatch.setattr(backing, "_SEEN_SECONDS", 0.0)
+    assert _lost(warehouse) == 1
+
+
+def _nothing(_bytes: int) -> None:
+    pass
 
 
 def test_who_asks_outside_of_a_look_asks_the_store(store: _CountingStore, tmp_path: Path) -> None:
