@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -18,7 +17,7 @@ from exporters.archive.lake_place import LAKE, MANIFESTS
 from exporters.lake.log.delta import DeltaLog
 from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.log.version_cache import VersionCache
-from transforms.errors import ConfigError, IntegrityError
+from transforms.errors import IntegrityError
 from transforms.memory import MEMORY_MB
 from transforms.objects import ObjectInfo
 from transforms.stores.store import content_sha256
@@ -57,9 +56,8 @@ class Lake:
     def listing(self) -> dict[str, list[ObjectInfo]]:
         """What lies in the folder of each table (empty: in none)."""
         infos: dict[str, list[ObjectInfo]] = {}
-        with suppress(ConfigError):  # the folder of the archive is not there yet
-            for info in self.archive.store.list(self.folder):
-                infos.setdefault(self.parts(info.key)[0], []).append(info)
+        for info in self.archive.store.list(self.folder):
+            infos.setdefault(self.parts(info.key)[0], []).append(info)
         return infos
 
     def path(self, table: str, name: str) -> str:

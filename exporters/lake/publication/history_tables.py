@@ -9,6 +9,7 @@ run by two at once, all is there once: what a table has is read from the version
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -24,7 +25,7 @@ from exporters.lake.tables import LakeReport, LakeTable, NewFile, Version, added
 from exporters.publishing.replace import Correction
 from transforms.block_range import BlockRange
 from transforms.coverage import inside, union
-from transforms.errors import ConflictError
+from transforms.errors import ConfigError, ConflictError
 from transforms.lake.parquet_rows import LoadedHistory
 from transforms.objects import StoredFile
 from transforms.scratch import scratch_folder
@@ -89,10 +90,11 @@ class HistoryTables:
         """
         report, store = LakeReport(), self.lake.archive.store
         tables = lake_tables(self.loaded.volumes)
-        # One listing says how all logs end, which are else asked for one by one.
-        listing = self.lake.listing()
-        for table in (*tables, MANIFESTS):
-            self.lake.log(table).expect(listing.get(table, ()))
+        # One listing says how all logs end; where it cannot be had, they are asked for one by one.
+        with suppress(ConfigError):
+            listing = self.lake.listing()
+            for table in (*tables, MANIFESTS):
+                self.lake.log(table).expect(listing.get(table, ()))
         for table_report in asked_together(store, self._followed, tables):
             report = report.and_(table_report)
         return report if report.refused else report.and_(self._followed(MANIFESTS))

@@ -12,6 +12,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from exporters.archive.archive import Archive
 from exporters.lake.lake_files import Lake
 from exporters.lake.publication.lake_sweep import sweep_lake
 from exporters.lake.tables import LakeReport
@@ -25,6 +26,8 @@ from tests.lake_readers import age, log_actions
 from tests.pipelines.kit import blocks
 from tests.segments_kit import entry_bytes, table_rows
 from transforms.block_range import BlockRange
+from transforms.errors import ConfigError
+from transforms.stores.folder_store import FolderStore
 from transforms.verifying.verification import Verification
 
 ALL = blocks(0, 1, 2, 3)
@@ -68,6 +71,12 @@ def corrected(tmp_path_factory: pytest.TempPathFactory) -> LakeSite:
 def lake(loaded: LakeSite, tmp_path: Path) -> LakeSite:
     """The same once more, to be changed."""
     return loaded.copied(tmp_path)
+
+
+def test_who_sweeps_an_archive_that_is_not_there_is_told(tmp_path: Path) -> None:
+    archive = Archive(FolderStore(tmp_path / "nowhere"), "kit-chain")
+    with pytest.raises(ConfigError, match="does not exist: create it or name another"):
+        sweep_lake(Lake(archive))
 
 
 def _merge(lake: LakeSite) -> LakeReport:
