@@ -16,7 +16,12 @@ from pipelines.commands.options import json_option, open_site, warehouse_option
 from transforms.bounds import Bound, rfc3339
 from transforms.errors import IntegrityError
 from transforms.scratch import scratch_folder, sweep_scratch
-from transforms.warehouse.questions.warehouse_copy import UNFINISHED, choose_segments, write_copy
+from transforms.warehouse.questions.warehouse_copy import (
+    UNFINISHED,
+    check_file,
+    choose_segments,
+    write_copy,
+)
 from transforms.warehouse.warehouse_address import open_warehouse
 
 if TYPE_CHECKING:
@@ -120,6 +125,7 @@ def _opened(
     from exporters.fetching.range_plan import choose_blocks
     from exporters.loading.archive_load import load_archive
 
+    check_file(file)  # before all is fetched
     folder = file.absolute().parent
     sweep_scratch(folder, UNFINISHED)
     with (

@@ -232,6 +232,16 @@ def test_a_copy_of_an_archive_is_that_of_the_warehouse(
             ), name
 
 
+def test_a_file_that_is_no_copy_is_refused_before_an_archive_is_asked_for_rows(
+    root: Path, archive: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.duckdb").write_text("mine")
+    shutil.copytree(archive, tmp_path / "archive", ignore=shutil.ignore_patterns("lake"))
+    done = _run(root, tmp_path / "mine.duckdb", "--archive", tmp_path / "archive")
+    assert done.returncode == 2
+    assert "is there and no copy of a warehouse" in done.stderr
+
+
 def test_a_damaged_archive_gives_no_copy(root: Path, archive: Path, tmp_path: Path) -> None:
     archive = shutil.copytree(archive, tmp_path / "archive")
     (file, *_) = sorted(archive.glob("*/lake/orders/*.parquet"))

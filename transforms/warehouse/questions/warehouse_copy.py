@@ -63,18 +63,18 @@ def write_copy(
     in place of an earlier copy. Raises `ConfigError` where another file is there, or a table is
     unknown, `IntegrityError` where rows are lost: in a copy nobody could tell.
     """
-    _check_place(warehouse, path)
+    _check_outside(warehouse, path)
+    check_file(path)
     folder = path.absolute().parent
     sweep_scratch(folder, UNFINISHED)
     with warehouse.one_look(), scratch_folder(folder, UNFINISHED) as scratch:
         fresh, catalog = scratch / "copy.duckdb", warehouse.loaded_catalog()
         _check_whole(catalog, blocks)
-        extent = Extent(blocks)
-        if not warehouse.in_folder:  # no more is fetched than is copied
-            catalog = catalog.over(extent)
+        extent = None if warehouse.in_folder else Extent(blocks)  # no more is fetched than need be
+        catalog = catalog.over(extent) if extent else catalog
         size = sum(volume.size for volume in catalog.volumes)
         with (
-            warehouse.views(None if warehouse.in_folder else extent) as views,
+            warehouse.views(extent) as views,
             working_connection(scratch, memory_limit=warehouse.backing.memory_limit) as con,
             attached(con, views.resolve(), "current", "(read_only)"),
             new_database(con, fresh, "fresh", size),
@@ -93,19 +93,22 @@ def write_copy(
     return {table.name: table.rows for table in copied}
 
 
-def _check_place(warehouse: Warehouse, path: Path) -> None:
-    """Refuse a file that is the warehouse's, or is there and is no copy. Raises `ConfigError`."""
+def check_file(path: Path) -> None:
+    """Refuse a place where no copy may be written. Raises `ConfigError`."""
     check_folder(path.absolute())
-    data = warehouse.backing.store.path("data")
-    for folder in filter(None, (warehouse.cache, data and data.parent)):
-        if path.resolve().is_relative_to(folder.resolve()):
-            raise ConfigError(f"{path} is in the warehouse's own folder: name a file elsewhere")
     if path.is_dir():
         raise ConfigError(f"{path} is a folder: name a file in it")
     if os.path.lexists(path) and not _is_copy(path):
         raise ConfigError(
             f"{path} is there and no copy of a warehouse: remove it, or name another file"
         )
+
+
+def _check_outside(warehouse: Warehouse, path: Path) -> None:
+    data = warehouse.backing.store.path("data")
+    for folder in filter(None, (warehouse.cache, data and data.parent)):
+        if path.resolve().is_relative_to(folder.resolve()):
+            raise ConfigError(f"{path} is in the warehouse's own folder: name a file elsewhere")
 
 
 def _check_whole(catalog: Catalog, blocks: BlockRange) -> None:
