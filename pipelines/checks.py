@@ -146,10 +146,8 @@ def status_checks(lag_blocks: int) -> dg.AssetChecksDefinition:
         context: dg.AssetCheckExecutionContext, site: dg.ResourceParam[Site]
     ) -> Iterator[dg.Output[None] | dg.AssetCheckEvaluation]:
         with site.warehouse.one_look():
-            catalog, survey = (
-                site.warehouse.catalog(),
-                site.warehouse.survey(site.source, LISTED_SECONDS),
-            )
+            catalog = site.warehouse.catalog()
+            survey = site.warehouse.survey(site.source, LISTED_SECONDS)
             ids = id_report(catalog.ids() if catalog else ())
         for evaluation in status_evaluations(survey, ids, lag_blocks):
             if evaluation.asset_check_key in context.selected_asset_check_keys:
@@ -177,7 +175,7 @@ def _lag(survey: Survey, lag_blocks: int) -> dg.AssetCheckEvaluation:
 
 def _refused(survey: Survey) -> dg.AssetCheckEvaluation:
     """Every file of the source that is in quarantine, with its reason."""
-    refused = {refusal.key: refusal.reason for refusal in survey.refused}
+    refused = survey.reasons
     shown = dict(list(refused.items())[:_SHOWN])
     return _warning(REFUSED, not refused, {"files": len(refused), **shown})
 

@@ -71,7 +71,7 @@ class BatchedSqliteEventLogStorage(SqliteEventLogStorage):
         self._known_indexes: set[str] = set()
         index = Path(base_dir, f"{INDEX_SHARD_NAME}.db")
         with exclusive(index.with_suffix(".lock")):
-            is_there = index.exists() and not _is_removed(index)
+            is_there = index.exists() and not _remove_unfinished(index)
             super().__init__(base_dir, inst_data)
             if not is_there:
                 self._close(keep=0)
@@ -263,10 +263,11 @@ def _copy_schema(index: str, run: str) -> None:
         con.execute("commit")
 
 
-def _is_removed(index: Path) -> bool:
+def _remove_unfinished(index: Path) -> bool:
     """Remove an index whose maker was killed, which Dagster would take for a whole one.
 
-    It makes it table by table, and marks it last; before that nobody stores an event in it.
+    It makes it table by table, and marks it last; before that nobody stores an event in it. Returns
+    whether this was one.
     """
     with closing(sqlite3.connect(index)) as con:
         tables = {name for (name,) in con.execute("select name from sqlite_master")}

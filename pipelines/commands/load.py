@@ -101,8 +101,7 @@ def _load_source(screen: Screen, site: Site) -> int:
 
 def _refused(site: Site, survey: Survey) -> dict[str, str]:
     """The files that cannot be used, with their reasons, by key: those of before and of now."""
-    reasons = {refusal.key: refusal.reason for refusal in survey.refused}
-    reasons |= {file.key: file.reason for file in site.warehouse.quarantined()}
+    reasons = survey.reasons | {file.key: file.reason for file in site.warehouse.quarantined()}
     return dict(sorted(reasons.items()))
 
 

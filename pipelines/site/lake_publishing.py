@@ -36,7 +36,7 @@ from transforms.warehouse.load.load_settings import Progress
 from transforms.warehouse.manifests.shapes import Volume
 
 _Unpublished = Callable[[tuple[BlockRange, ...]], Mapping[BlockRange, Sequence[str]]]
-"""See the function of this name."""
+"""From segments to those of them that are not published as they are loaded, with the reasons."""
 
 
 @at_one_look

@@ -52,7 +52,7 @@ class SiteStatus:
     @property
     def refused(self) -> dict[str, str]:
         """The source's files that cannot be used, with the reason, by key."""
-        return {refusal.key: refusal.reason for refusal in self.survey.refused}
+        return self.survey.reasons
 
     @property
     def loaded(self) -> tuple[BlockRange, ...]:

@@ -40,6 +40,11 @@ class Survey:
         return tuple(sorted((*self.inventory.refused, *self.known_bad), key=lambda item: item.key))
 
     @property
+    def reasons(self) -> dict[str, str]:
+        """Why each of them cannot be used, by key."""
+        return {refusal.key: refusal.reason for refusal in self.refused}
+
+    @property
     def blocks_behind(self) -> int:
         """How many blocks the source shows and the warehouse lacks, from its first one on.
 
