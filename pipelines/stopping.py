@@ -47,6 +47,7 @@ def stopping_on_signals(*, last: bool = False) -> Iterator[None]:
     _postponed.clear()
     hearing, telling = os.pipe2(os.O_CLOEXEC)
     os.set_blocking(telling, False)
+    sys.unraisablehook = _report_unraisable
     former = signal.set_wakeup_fd(telling, warn_on_full_buffer=False)
     try:
         _take_signals()
@@ -144,8 +145,15 @@ def _interrupt_main(hearing: int, number: int) -> None:
 def _be_quiet() -> None:
     """What goes wrong because all is being stopped is of no use to anybody."""
     logging.disable(logging.CRITICAL)
-    sys.unraisablehook = _ignore
     threading.excepthook = _ignore
+
+
+def _report_unraisable(problem: sys.UnraisableHookArgs) -> None:
+    """Send a signal once more whose handler raised in a destructor, where nothing can be raised."""
+    if not isinstance(problem.exc_value, Exception):
+        _postponed.set()
+    elif not interrupts.requested():
+        sys.__unraisablehook__(problem)
 
 
 def _ignore(_problem: object) -> None:

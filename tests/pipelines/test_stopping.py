@@ -167,6 +167,40 @@ def test_a_signal_while_modules_are_imported_ends_it_with_one_line(sites: Path) 
     assert importing.stderr == f"strata: {WORDS[number]}: run it again to go on\n"
 
 
+FINALIZING = """
+import os, signal, sys, time, weakref
+from dagster._utils.interrupts import raise_interrupts_as
+from dagster._core.errors import DagsterExecutionInterruptedError
+from pipelines.commands import status
+from pipelines.cli import main
+
+
+def signalled(*arguments):
+    try:
+        with raise_interrupts_as(DagsterExecutionInterruptedError):  # as during a run
+            reference = weakref.ref(type("Value", (), {{}})(), signal_itself)
+            while True:
+                time.sleep(0.01)
+    except DagsterExecutionInterruptedError:
+        print("noted", flush=True)
+
+
+def signal_itself(reference):
+    os.kill(os.getpid(), signal.{name})
+
+
+status.site_status = signalled
+main()
+"""
+
+
+def test_a_signal_whose_handler_raises_in_a_destructor_comes_again(sites: Path) -> None:
+    finalizing = _run_script(FINALIZING, signal.SIGINT, sites, "status")
+
+    assert (finalizing.returncode, finalizing.stdout) == (130, "noted\n")
+    assert finalizing.stderr == "strata: interrupted: run it again to go on\n"
+
+
 def _run_script(
     script: str, number: signal.Signals, sites: Path, command: str
 ) -> subprocess.CompletedProcess[str]:
