@@ -25,7 +25,7 @@ from exporters.archive.json_text import FORMAT, written
 from exporters.archive.lake_place import LAKE, LOG, MANIFESTS
 from exporters.archive.page import chain_page, group_page, home_page, shard_page
 from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL, unsealed_sql
-from exporters.archive.revisions import REVISIONS, REVISIONS_COPY, revisions
+from exporters.archive.revisions import REVISIONS
 from exporters.archive.schema_documents import schema_json, schema_page
 from exporters.archive.shards import group_number, group_path, hashes_path, shard_path
 from exporters.archive.sound_documents import (
@@ -115,7 +115,7 @@ def _read_first(
     index = archive.key(INDEX)
     store.read_first(document.key for document in pending if document.key != index)
     store.read_first([index])
-    others = [REVISIONS, REVISIONS_COPY, PUBLIC_SQL, *map(shard_path, shards)]
+    others = [REVISIONS, PUBLIC_SQL, *map(shard_path, shards)]
     store.read_first(map(archive.key, others))
 
 
@@ -152,7 +152,7 @@ def chain_documents(
         yield _group(archive, group)
     yield ArchiveDocument(archive.key(SCHEMA), _JSON, lambda _: schema_json(archive.chain_id))
     yield ArchiveDocument(archive.key(SCHEMA_PAGE), _HTML, lambda _: schema_page(archive.chain_id))
-    yield ArchiveDocument(archive.key(CONDITIONS), _JSON, lambda old: _conditions(archive, old))
+    yield ArchiveDocument(archive.key(CONDITIONS), _JSON, lambda _: _conditions(archive))
     yield ArchiveDocument(archive.key(LATEST), _JSON, lambda _: _latest(archive))
     yield ArchiveDocument(archive.key(PAGE), _HTML, lambda _: _chain_page(archive))
     yield ArchiveDocument(archive.key(SUMS), _TEXT, lambda _: _sums(archive), Wave.LISTS)
@@ -194,15 +194,9 @@ def _index(
     return index_bytes(replace(index, has_lake=has_lake))
 
 
-def _conditions(archive: Archive, old: bytes | None) -> bytes:
-    try:
-        replaced = revisions(archive)
-    except IntegrityError as error:
-        if old is not None:
-            _log.warning("%s; until then %s stays as it is", error, CONDITIONS)
-            return old
-        replaced = ()
-    return conditions_json(archive.chain_id, day_conditions(archive.index(), replaced))
+def _conditions(archive: Archive) -> bytes:
+    days = day_conditions(archive.index(), sound_revisions(archive) or ())
+    return conditions_json(archive.chain_id, days)
 
 
 def _latest(archive: Archive) -> bytes:
@@ -222,7 +216,7 @@ def _latest(archive: Archive) -> bytes:
 
 
 def _sums(archive: Archive) -> bytes:
-    names = (INDEX, SCHEMA, CONDITIONS, LATEST, REVISIONS, REVISIONS_COPY, PUBLIC_SQL)
+    names = (INDEX, SCHEMA, CONDITIONS, LATEST, REVISIONS, PUBLIC_SQL)
     contents = ((name, archive.read(name)) for name in names)
     there = {name: data for name, data in contents if data is not None}
     hashes = {name: hashlib.sha256(data).hexdigest() for name, data in there.items()}

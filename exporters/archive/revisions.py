@@ -4,8 +4,7 @@
 with `path`, `old_sha256`, `new_sha256`, `reason` and `at` (RFC 3339, UTC).
 
 An event is written before its object is replaced, so no replacement can go unrecorded. Nothing else
-says what the revisions say, so there is a second copy, `revisions.copy.json`, written first: where
-one is lost or damaged, the other one has all that happened.
+says what the revisions say: a list that is lost or damaged comes back from a mirror or a backup.
 """
 
 from __future__ import annotations
@@ -17,11 +16,9 @@ from datetime import UTC, datetime
 from exporters.archive.archive import Archive, update
 from exporters.archive.entries import Json
 from exporters.archive.json_text import FORMAT, parsed, written
-from transforms.errors import ConfigError, IntegrityError
+from transforms.errors import ConfigError
 
 REVISIONS = "revisions.json"
-REVISIONS_COPY = "revisions.copy.json"
-_TYPE = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,31 +41,9 @@ class Revision:
 def revisions(archive: Archive) -> tuple[Revision, ...]:
     """All that was ever replaced in the archive, oldest first.
 
-    Raises `IntegrityError` where neither the revisions nor their copy can be read.
+    Raises `IntegrityError` where the list is damaged.
     """
-    return _known(archive, archive.read(REVISIONS))
-
-
-def mend_revisions(archive: Archive) -> int:
-    """Make the revisions and their copy equal where one is damaged; returns how many were made.
-
-    Raises `IntegrityError` where neither can be read.
-    """
-    if archive.read(REVISIONS) is None and archive.read(REVISIONS_COPY) is None:
-        return 0
-    return sum(
-        update(archive.store, archive.key(name), lambda old: _mended(archive, old), _TYPE)
-        for name in (REVISIONS_COPY, REVISIONS)
-    )
-
-
-def right_revisions(archive: Archive) -> bytes | None:
-    """The bytes that the revisions and their copy should both have; None where there is neither.
-
-    Raises `IntegrityError` where neither can be read.
-    """
-    copies = [archive.read(name) for name in (REVISIONS, REVISIONS_COPY)]
-    return None if copies == [None, None] else _mended(archive, copies[0])
+    return parse_revisions(archive.read(REVISIONS), archive)
 
 
 def record(archive: Archive, revision: Revision) -> None:
@@ -79,7 +54,7 @@ def record(archive: Archive, revision: Revision) -> None:
     """
 
     def add(before: bytes | None) -> bytes:
-        events = list(_known(archive, before))
+        events = list(parse_revisions(before, archive))
         last = max((i for i, e in enumerate(events) if e.path == revision.path), default=None)
         if last is not None and events[last].old_sha256 == revision.old_sha256:
             if events[last].new_sha256 == revision.new_sha256:
@@ -87,31 +62,12 @@ def record(archive: Archive, revision: Revision) -> None:
             del events[last]
         return _written(archive.chain_id, [*events, revision])
 
-    for name in (REVISIONS_COPY, REVISIONS):
-        update(archive.store, archive.key(name), add, _TYPE)
+    update(archive.store, archive.key(REVISIONS), add, "application/json")
 
 
-def _mended(archive: Archive, before: bytes | None) -> bytes:
-    return _written(archive.chain_id, _known(archive, before))
+def parse_revisions(data: bytes | None, archive: Archive) -> tuple[Revision, ...]:
+    """The events of an archive's list from its bytes (None: there is none)."""
 
-
-def _known(archive: Archive, first: bytes | None) -> tuple[Revision, ...]:
-    """The events, from the bytes of one of the copies or from any that is whole."""
-    damage: IntegrityError | None = None
-    copies: list[tuple[Revision, ...]] = []
-    for data in (archive.read(REVISIONS_COPY), first, archive.read(REVISIONS)):
-        try:
-            copies.append(_read(data, archive))
-        except IntegrityError as error:
-            damage = error
-    # The copy, where they differ: who was killed between the two had written that one.
-    longest = max(copies, key=len, default=())
-    if damage is not None and not longest:
-        raise damage
-    return longest
-
-
-def _read(data: bytes | None, archive: Archive) -> tuple[Revision, ...]:
     def read(document: Json) -> tuple[Revision, ...]:
         if document["chain_id"] != archive.chain_id:
             raise ValueError(f"it is that of chain {document['chain_id']}")
@@ -126,7 +82,7 @@ def _read(data: bytes | None, archive: Archive) -> tuple[Revision, ...]:
             for item in document["revisions"]
         )
 
-    return parsed(data, archive.place(REVISIONS), read) if data else ()
+    return () if data is None else parsed(data, archive.place(REVISIONS), read)
 
 
 def _written(chain_id: str, events: Iterable[Revision]) -> bytes:

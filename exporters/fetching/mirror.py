@@ -24,13 +24,7 @@ from exporters.archive.documents import refresh
 from exporters.archive.entries import Entry
 from exporters.archive.hash_lists import ENDING, SIGNATURES, put_hash_file
 from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL, PUBLIC_TYPES, unsealed_sql
-from exporters.archive.revisions import (
-    REVISIONS,
-    REVISIONS_COPY,
-    Revision,
-    revisions,
-    right_revisions,
-)
+from exporters.archive.revisions import REVISIONS, Revision, parse_revisions, revisions
 from exporters.archive.shards import Shard, hashes_path, shard_path
 from exporters.exports.copies import DamagedCopyError, no_other_copy
 from exporters.exports.published_zips import published_copy
@@ -143,7 +137,7 @@ class _Mirror:
                 if self._finished:  # whatever went wrong, up to here it is an archive
                     self._commit(result)
                 raise
-        self._revisions = right_revisions(self.source)
+        self._read_revisions()
         if self.copy_lake is not None:
             if self._finished:
                 self._commit(result)
@@ -169,7 +163,7 @@ class _Mirror:
         downloads.advance(sum(known_bytes))
         old = [e for e in lacking if e.path in before and before[e.path].sha256 != e.sha256]
         if old:
-            self._revisions = right_revisions(self.source)
+            self._read_revisions()
         failures = downloads.on_each(
             lambda entry: self._fetch(entry, old, downloads), lacking, self.jobs
         )
@@ -205,7 +199,8 @@ class _Mirror:
         self._write_revisions()  # before the ZIPs that it tells of
         for shard in self._finished:
             self._remember(shard.number)
-            result.replaced.extend(self._replace(shard.replaced))
+            if shard.replaced:
+                result.replaced.extend(self._replace(shard.replaced))
             key, data = self._local.key(shard_path(shard.number)), shard.data
             update(self.folder.store, key, partial(_always, data), _JSON)
         self._finished.clear()
@@ -262,12 +257,16 @@ class _Mirror:
             put_hash_file(self._local, item.entry)
             yield replace(item, event=events.get((path, item.entry.sha256)))
 
+    def _read_revisions(self) -> None:
+        """Read the list of revisions; one that is damaged is not taken."""
+        self._revisions = self.source.read(REVISIONS)
+        parse_revisions(self._revisions, self.source)
+
     def _write_revisions(self) -> None:
-        """Have the list of revisions that the archive has, in both copies."""
+        """Have the list of revisions that the archive has."""
         if self._revisions is not None:
-            for name in (REVISIONS_COPY, REVISIONS):
-                key = self._local.key(name)
-                update(self.folder.store, key, partial(_always, self._revisions), _JSON)
+            key = self._local.key(REVISIONS)
+            update(self.folder.store, key, partial(_always, self._revisions), _JSON)
 
     def _copy_public_sql(self) -> None:
         """Have the statements over the lake, and their database, to the byte, if they are a pair.

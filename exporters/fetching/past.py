@@ -18,13 +18,7 @@ from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry
 from exporters.archive.hash_lists import SUMS, parse_sums
 from exporters.archive.index import ArchiveIndex
-from exporters.archive.revisions import (
-    REVISIONS,
-    REVISIONS_COPY,
-    Revision,
-    revisions,
-    right_revisions,
-)
+from exporters.archive.revisions import REVISIONS, Revision, parse_revisions, revisions
 from exporters.archive.shards import Shard, hashes_path, shard_at, shard_number, shard_path
 from exporters.archive.sound_documents import stored_shards
 from exporters.archive.sums import completeness
@@ -133,17 +127,16 @@ class _Past:
 
     def revisions(self) -> tuple[Revision, ...]:
         """What the mirror knows was replaced; that of the archive, if it proves to be the same."""
-        sha256 = self._sums.get(REVISIONS)
+        sha256, own = self._sums.get(REVISIONS), self.local.read(REVISIONS)
         try:
-            copies = (self.local.read(name) for name in (REVISIONS, REVISIONS_COPY))
-            if sha256 is None or any(copies):
-                return revisions(self.local)
+            if sha256 is None or own is not None:
+                return parse_revisions(own, self.local)
         except IntegrityError:
-            pass  # both copies are damaged
-        data = right_revisions(self.source)
+            pass  # it is damaged
+        data = self.source.read(REVISIONS)
         if data is None or _sha256(data) != sha256:
             raise self._damage(REVISIONS)
-        return revisions(self.source)
+        return parse_revisions(data, self.source)
 
     def _damage(self, path: str) -> IntegrityError:
         what = f"{self.local.place(path)} is damaged, and nothing beside it proves what it was"

@@ -8,10 +8,10 @@ from pathlib import PurePosixPath
 
 from exporters.archive.archive import CHAINS, Archive, chains, read_small
 from exporters.archive.documents import ArchiveDocument, chain_documents, documents, shard_documents
-from exporters.archive.hash_lists import ENDING, SIGNATURES
+from exporters.archive.hash_lists import ENDING, SIGNATURES, SUMS, parse_sums
 from exporters.archive.lake_place import LAKE
 from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL, unsealed_sql
-from exporters.archive.revisions import REVISIONS, REVISIONS_COPY, right_revisions
+from exporters.archive.revisions import REVISIONS, parse_revisions
 from exporters.archive.sound_documents import HOME
 from exporters.signing_keys import PublicKey, check_signature
 from transforms.errors import IntegrityError
@@ -22,9 +22,7 @@ from transforms.verifying.findings import Finding, Problem, Remedy, unreadable
 from transforms.verifying.verification import Counts, Kind
 
 _KINDS = {".html": Kind.PAGES, ".sha256": Kind.HASH_FILES, "": Kind.HASH_FILES}
-_NEITHER = Remedy(
-    (), f"put {REVISIONS} or {REVISIONS_COPY} back from a backup: nothing else says this"
-)
+_PUT_BACK = Remedy((), "put it back from a mirror or a backup: nothing else says this")
 
 
 class RightStore(ReadOnlyStore):
@@ -108,26 +106,24 @@ class DocumentsCheck:
             yield Finding(Problem.BAD_INDEX, place, what, self.remedy)
 
     def _revisions(self) -> Iterator[Finding]:
-        archive, counts = self.archive, self.counts
-        try:
-            expected = right_revisions(archive)
-        except IntegrityError as error:
-            counts.expect(Kind.DOCUMENTS, 2)
-            yield Finding(Problem.BAD_INDEX, archive.place(REVISIONS), str(error), _NEITHER)
+        archive, place = self.archive, self.archive.place(REVISIONS)
+        stored = archive.read(REVISIONS)
+        if stored is None and REVISIONS not in parse_sums(archive.read(SUMS) or b""):
             return
-        for name in (REVISIONS, REVISIONS_COPY) if expected is not None else ():
-            counts.expect(Kind.DOCUMENTS)
-            stored = archive.read(name)
-            counts.read(Kind.DOCUMENTS, 0 if stored is None else 1)
-            if stored != expected:
-                is_there = "it is damaged, or lacks what its other copy says"
-                what = "it should be there, and is not" if stored is None else is_there
-                yield Finding(Problem.BAD_INDEX, archive.place(name), what, self.remedy)
+        self.counts.expect(Kind.DOCUMENTS)
+        self.counts.read(Kind.DOCUMENTS, 0 if stored is None else 1)
+        if stored is None:
+            what = "it should be there, and is not"
+            yield Finding(Problem.BAD_INDEX, place, what, _PUT_BACK)
+        try:
+            parse_revisions(stored, archive)
+        except IntegrityError as error:
+            yield Finding(Problem.BAD_INDEX, place, str(error), _PUT_BACK)
 
 
 def document_keys(archive: Archive, numbers: Sequence[int]) -> Iterator[str]:
     """The keys of all documents, besides the shards."""
-    other = (REVISIONS, REVISIONS_COPY, PUBLIC_SQL, PUBLIC_DATABASE)
+    other = (REVISIONS, PUBLIC_SQL, PUBLIC_DATABASE)
     yield from (archive.key(name) for name in other)
     yield from (archive.key(f"{name}{ENDING}") for name in SIGNATURES)
     yield from (document.key for document in documents(archive, numbers))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry
-from exporters.archive.revisions import mend_revisions
 from exporters.archive.sound_documents import is_complete
 from exporters.publishing.comparing import Differences, Progress, compare
 from pipelines.site.site import Site
@@ -63,13 +62,11 @@ def complete_archive(
     segments = site.loaded_catalog().blocks
     if not differences.shards and not differences.unnamed:
         return Completion(unpublished=segments)
-    if differences.is_nothing and not contents:
-        revisions = mend_revisions(archive)
-        if is_complete(archive) and not revisions:
-            return Completion(
-                looked_at=differences.zips,
-                unpublished=tuple(unpublished(segments, differences, ())),
-            )
+    if differences.is_nothing and not contents and is_complete(archive):
+        return Completion(
+            looked_at=differences.zips,
+            unpublished=tuple(unpublished(segments, differences, ())),
+        )
     # What publishes takes its time to import, which whoever lacks nothing need not pay.
     from pipelines.site.making_again import make_again
 

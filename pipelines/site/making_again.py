@@ -10,7 +10,7 @@ from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
 from exporters.archive.entries import Entry
 from exporters.archive.hash_lists import put_hash_file
-from exporters.archive.revisions import Revision, mend_revisions, record
+from exporters.archive.revisions import Revision, record
 from exporters.archive.shards import shard_number
 from exporters.publishing.adopting import Recovery, adopt, neighbours
 from exporters.publishing.bundles import bundle_of, bundle_request
@@ -52,8 +52,6 @@ def make_again(
     failed += map(_altered, differences.altered)
     changed = {*differences.stale, *updated_shards}
     numbers = {*differences.shards, *changed} if contents else changed
-    # The list of revisions first: SHA256SUMS says what it hashes to.
-    documents = mend_revisions(archive) + refresh(archive, sorted(numbers))
     unnamed = [
         item
         for item in differences.unnamed
@@ -65,7 +63,7 @@ def make_again(
         hash_files=len(unhashed),
         named=len(unnamed),
         shards=len(differences.lost),
-        documents=documents,
+        documents=refresh(archive, sorted(numbers)),
         failed=tuple(failed),
         unpublished=tuple(unpublished(segments, differences, entries)),
     )

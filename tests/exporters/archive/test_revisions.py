@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from exporters.archive.archive import Archive
-from exporters.archive.revisions import Revision, mend_revisions, record, revisions
+from exporters.archive.revisions import Revision, record, revisions
 from tests.archive_kit import CHAIN
 from transforms.errors import ConfigError, IntegrityError
 from transforms.stores.folder_store import FolderStore
@@ -77,23 +77,6 @@ def test_a_damaged_list_of_revisions_stops_a_replacement(archive: Archive) -> No
     archive.store.put_if_match(f"{CHAIN}/revisions.json", b"{", None, "")
     with pytest.raises(IntegrityError, match=r"revisions\.json is no whole document"):
         record(archive, event("aa", "bb"))
-
-
-@pytest.mark.parametrize("name", ["revisions.json", "revisions.copy.json"])
-@pytest.mark.parametrize("damage", [b"", b"{", None])
-def test_of_revisions_and_copy_one_may_be_lost(
-    archive: Archive, name: str, damage: bytes | None
-) -> None:
-    record(archive, event("aa", "bb"))
-    whole = archive.read("revisions.json")
-    assert whole == archive.read("revisions.copy.json")
-    archive.store.delete(f"{CHAIN}/{name}")
-    if damage is not None:
-        archive.store.put_if_match(f"{CHAIN}/{name}", damage, None, "")
-    assert list(revisions(archive)) == [event("aa", "bb")]
-    assert mend_revisions(archive) == 1
-    assert archive.read("revisions.json") == archive.read("revisions.copy.json") == whole
-    assert mend_revisions(archive) == 0
 
 
 def test_a_list_of_revisions_of_another_chain_is_none(archive: Archive) -> None:

@@ -21,7 +21,7 @@ from exporters.archive.documents import refresh
 from exporters.archive.entries import Entry, Json
 from exporters.archive.index import ArchiveIndex, ShardSummary, index_bytes
 from exporters.archive.json_text import FORMAT, written
-from exporters.archive.revisions import REVISIONS, REVISIONS_COPY, Revision, record
+from exporters.archive.revisions import REVISIONS, Revision, record
 from exporters.archive.shards import Shard, shard_path
 from exporters.publishing.publication import publish_zips
 from exporters.publishing.replace import Correction
@@ -96,11 +96,10 @@ class Rewriting:
 
     def change_a_file(self) -> None:
         """Put another file there as the publisher does, and forget that it was another one."""
-        before = {name: self.archive.read(name) for name in (REVISIONS, REVISIONS_COPY)}
+        before = self.archive.read(REVISIONS)
         request, correction = self._other_file()
         publish_zips(self.archive, [request], correction=correction)
-        for name, data in before.items():
-            self._put(name, data)
+        self._put(REVISIONS, before)
 
     def go_back_to_the_first_file(self) -> None:
         """Undo a replacement that stays on record."""
@@ -156,8 +155,7 @@ class Rewriting:
         self._change_events(lambda events: self._dice.choice(events).update({name: value}))
 
     def drop_all_revisions(self) -> None:
-        for name in (REVISIONS, REVISIONS_COPY):
-            self._put(name, None)
+        self._put(REVISIONS, None)
 
     # --- how
 
@@ -213,8 +211,7 @@ class Rewriting:
         if events:
             change(events)
             document = {"format": FORMAT, "chain_id": CHAIN, "revisions": events}
-            for name in (REVISIONS, REVISIONS_COPY):
-                self._put(name, written(document))
+            self._put(REVISIONS, written(document))
 
     def _put(self, path: str, data: bytes | None) -> None:
         key = self.archive.key(path)

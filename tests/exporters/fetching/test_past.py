@@ -16,7 +16,7 @@ from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
 from exporters.archive.index import ArchiveIndex, index_bytes
 from exporters.archive.json_text import FORMAT, written
-from exporters.archive.revisions import REVISIONS, REVISIONS_COPY
+from exporters.archive.revisions import REVISIONS
 from exporters.archive.shards import Shard, shard_path
 from exporters.fetching.mirror import mirror
 from exporters.fetching.past import PastChangedError
@@ -67,11 +67,10 @@ def put(archive: Archive, path: str, data: bytes | None) -> None:
 
 def change_file(archive: Archive, folder: Path) -> None:
     """Replace a file, and rewrite the revisions as if that had not been."""
-    before = {name: archive.read(name) for name in (REVISIONS, REVISIONS_COPY)}
+    before = archive.read(REVISIONS)
     other = part_request(folder, "orders", 1, 10, salt="other")
     publish_zips(archive, [other], correction=Correction("not said", START))
-    for name, data in before.items():
-        put(archive, name, data)
+    put(archive, REVISIONS, before)
 
 
 def undo_replacement(archive: Archive, folder: Path) -> None:
@@ -111,16 +110,13 @@ def empty_index(archive: Archive, _: Path) -> None:
 
 
 def drop_revisions(archive: Archive, _: Path) -> None:
-    for name in (REVISIONS, REVISIONS_COPY):
-        put(archive, name, None)
+    put(archive, REVISIONS, None)
 
 
 def rewrite_reason(archive: Archive, _: Path) -> None:
     event = {"path": _REPLACED, "old_sha256": "aa", "new_sha256": "bb", "reason": "an excuse"}
     rows = [{**event, "at": "2026-01-31T12:00:00Z"}]
-    document = {"format": FORMAT, "chain_id": CHAIN, "revisions": rows}
-    for name in (REVISIONS, REVISIONS_COPY):
-        put(archive, name, written(document))
+    put(archive, REVISIONS, written({"format": FORMAT, "chain_id": CHAIN, "revisions": rows}))
 
 
 _REWRITINGS: dict[str, tuple[Callable[[Archive, Path], None], str]] = {
@@ -201,12 +197,12 @@ def test_a_damaged_memory_of_a_past_that_is_the_same_is_mended(
     archive: Archive, folder: Path, out: Path
 ) -> None:
     """One document by itself, and all of a kind; the second time also the archive has grown."""
-    damages = [[_SHARD], [_HASHES], ["SHA256SUMS"], ["index.json"], [REVISIONS], [REVISIONS_COPY]]
-    for number, paths in enumerate([*damages, [REVISIONS, REVISIONS_COPY], [_SHARD, _HASHES]]):
+    damages = [[_SHARD], [_HASHES], ["SHA256SUMS"], ["index.json"]]
+    for number, paths in enumerate([*damages, [REVISIONS], [_SHARD, _HASHES]]):
         damage(out, *paths)
         mirror(archive, out)
         assert contents(FolderStore(out)) == contents(archive.store), paths
-        if len(paths) > 1:
+        if paths == [REVISIONS] or len(paths) > 1:
             continue  # what is another now is not proven
         damage(out, *paths)
         publish_zips(archive, segment_requests(folder, 21 + number, 21 + number, TABLES))
@@ -231,7 +227,7 @@ def test_a_damaged_shard_is_remembered_by_the_hashes_of_its_files(
     [
         ((_SHARD, _HASHES), _SHARD),
         ((_SHARD, "SHA256SUMS"), _SHARD),
-        ((REVISIONS, REVISIONS_COPY), REVISIONS),
+        ((REVISIONS,), REVISIONS),
     ],
 )
 def test_what_nothing_proves_is_not_believed(
@@ -257,14 +253,7 @@ def test_what_nothing_proves_is_not_believed(
 def test_revisions_that_are_gone_are_not_taken_for_none(
     archive: Archive, folder: Path, out: Path
 ) -> None:
-    (out / CHAIN / REVISIONS).unlink()  # the copy is there
-    other = part_request(folder, "orders", 1, 10, salt="other")
-    publish_zips(archive, [other], correction=Correction("another typo", START))
-    mirror(archive, out)
-    assert contents(FolderStore(out)) == contents(archive.store)
-
-    for name in (REVISIONS, REVISIONS_COPY):
-        (out / CHAIN / name).unlink()
+    (out / CHAIN / REVISIONS).unlink()
     drop_revisions(archive, folder)
     with pytest.raises(IntegrityError, match=r"revisions\.json is damaged, and nothing beside it"):
         mirror(archive, out)

@@ -277,8 +277,6 @@ FILES: dict[str, Callable[[Place], Path]] = {
     "the newest": _archived("latest.json"),
     "the days": _archived("conditions.json"),
     "the hashes": _archived("SHA256SUMS"),
-    "the list of revisions": _archived("revisions.json"),
-    "the copy of the revisions": _archived("revisions.copy.json"),
     "the list of chains": lambda place: place.archive / "chains.json",
     "the page of chains": lambda place: place.archive / "index.html",
     # First of the warehouse: the one before it names what is damaged later.
@@ -309,7 +307,6 @@ EMPTIED = (
     "a ZIP",
     "a hash file",
     "the index",
-    "the list of revisions",
     "a data file",
     "a manifest",
 )
@@ -320,11 +317,6 @@ OF_THE_WAREHOUSE = (
 FOLLOWERS = {
     ("a ZIP", "gone"): ("a bundle",),
     ("a ZIP", "empty"): ("a bundle",),
-    **{
-        (file, damage): ("the hashes",)
-        for file in ("the list of revisions", "the copy of the revisions")
-        for damage in DAMAGES
-    },
 }
 """What is found, too."""
 
@@ -362,6 +354,18 @@ def test_damage_is_found_and_the_remedy_that_is_named_mends_it(place: Place, dam
         said = [row["commands"] for row in findings if row["where"] in together]
         assert said == [["strata publish"]] * len(together)
     assert place.verify()[1]["findings"] == []
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_revisions_are_to_be_put_back(place: Place, damage: str) -> None:
+    path = place.chain / "revisions.json"
+    whole = path.read_bytes()
+    DAMAGES[damage](path)
+    remedies = {row["where"]: row["remedy"] for row in place.verify()[1]["findings"]}
+    assert "put it back from a mirror or a backup" in remedies[str(path)]
+    path.unlink(missing_ok=True)
+    path.write_bytes(whole)
+    assert place.verify()[0] == 0
 
 
 def test_a_lost_document_is_made_again_from_the_volumes(place: Place) -> None:
@@ -460,7 +464,7 @@ def test_segments_that_are_only_published_are_found_and_loaded(place: Place) -> 
 
 
 def test_nothing_that_is_damaged_hides_the_rest(place: Place) -> None:
-    paths = [FILES[name](place) for name in FILES if name != "the copy of the revisions"]
+    paths = [FILES[name](place) for name in FILES]
     captures = FILES["the captures"](place)
     for path in paths:
         flip(path)
