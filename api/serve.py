@@ -24,7 +24,7 @@ from uvicorn.supervisors import Multiprocess
 
 from api.app import Application
 from api.core.server_settings import ServeSettings, read_settings
-from api.core.sockets import address, host_and_port, listening, reserved
+from api.core.sockets import host_and_port, listening, reserved
 from api.core.telemetry import log, log_config
 from api.http.protocol import MOST_MESSAGE_BYTES, BoundedHttp, BoundedWebSocket
 from exporters.locations import Locations, set_for_library
@@ -42,7 +42,6 @@ _POLL_SECONDS = 0.1
 @click.option("--grpc-port", type=int, help="The same for gRPC [STRATA_API_GRPC_PORT, 3007].")
 @click.option("--http/--no-http", default=None, help="Serve HTTP [STRATA_API_HTTP, 1].")
 @click.option("--grpc/--no-grpc", default=None, help="Serve gRPC [STRATA_API_GRPC, 1].")
-@click.option("--uds", metavar="PATH", help="Unix socket for HTTP [STRATA_API_UDS].")
 @click.option("--workers", type=click.IntRange(1), help="Processes [STRATA_API_WORKERS, 1].")
 @click.option(
     "--warehouse",
@@ -63,7 +62,8 @@ def serve(warehouse: str | None, archive: str | None, **listen: str | int | None
         lines = []
         if where.http:
             listeners.append(stack.enter_context(listening(where, settings.limits.stall_seconds)))
-            lines.append(f"Listening on {address(listeners[0])}")
+            port = listeners[0].getsockname()[1]
+            lines.append(f"Listening on http://{host_and_port(where.host, port)}")
         if where.grpc:
             port = stack.enter_context(reserved(where.host, where.grpc_port))
             settings = replace(settings, listen=replace(where, grpc_port=port))
@@ -134,8 +134,7 @@ def _config(settings: ServeSettings, app: Callable[[], Application]) -> uvicorn.
         log_config=log_config(listen.log_level),
         access_log=False,
         server_header=False,
-        # Whoever reaches a Unix socket is a proxy on this machine.
-        forwarded_allow_ips="*" if listen.uds else list(listen.proxies),
+        forwarded_allow_ips=list(listen.proxies),
         timeout_graceful_shutdown=settings.limits.stop_seconds,
     )
 

@@ -67,7 +67,7 @@ class Connections:
         self._unlogged: Counter[str] = Counter()
 
     def admit(self, connection: Connection, host: str | None) -> Closing | None:
-        """Take in a new connection from an address (None: a Unix socket), or say why not.
+        """Take in a new connection from an address (None: it has left), or say why not.
 
         Where there is no room, the one that has waited longest is closed.
         """

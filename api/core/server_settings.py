@@ -43,15 +43,14 @@ _Texts = Annotated[tuple[str, ...], Kind(_split)]
 class Listen:
     """Where the server listens: `host` with `port` for HTTP and `grpc_port` for gRPC (0: any free).
 
-    HTTP is on the Unix socket `uds` instead, if that is given. `http` and `grpc` switch either off.
-    `proxies` are the addresses whose `X-Forwarded-For` is believed; `log_level` (`info`, `warning`,
-    `error`) is that of the log, where `info` includes every request.
+    `http` and `grpc` switch either off. `proxies` are the addresses whose `X-Forwarded-For` is
+    believed; `log_level` (`info`, `warning`, `error`) is that of the log, where `info` includes
+    every request.
     """
 
     host: str = "127.0.0.1"
     port: Natural = 3008
     grpc_port: Natural = 3007
-    uds: str = ""
     http: Switch = True
     grpc: Switch = True
     workers: Positive = 1
@@ -60,9 +59,8 @@ class Listen:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can connect, to whatever is switched on."""
-        only_a_file = bool(self.uds) and not self.grpc
-        if only_a_file or self.host == "localhost":
+        """Whether only this machine can connect."""
+        if self.host == "localhost":
             return True
         try:
             return ipaddress.ip_address(self.host).is_loopback

@@ -1,20 +1,15 @@
-"""The sockets that the server listens on: a TCP port or a Unix socket, and the port of gRPC."""
+"""The ports that the server listens on: that of HTTP, and that of gRPC."""
 
 from __future__ import annotations
 
-import os
 import socket
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from api.core.server_settings import Listen
 from transforms.errors import ConfigError
 
 _BACKLOG = 2048
-# As wide as a port is: who may reach it is said by the rights of its folder.
-_EVERYONE = 0o666
 # A stream where nothing happens is silent: the kernel asks whether the reader is still there.
 _IDLE_SECONDS, _PROBE_SECONDS, _PROBES = 60, 20, 3
 
@@ -34,7 +29,7 @@ class SharedPort(socket.socket):
 
         `stall_seconds` are those of the connections, where it is listened on.
         """
-        family = _family(host)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
         # Without the leave to share: it fails where somebody listens, or holds the port so.
         with socket.socket(family) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -53,7 +48,7 @@ class SharedPort(socket.socket):
         shared_port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         if stall_seconds is not None:
             _watch(shared_port, stall_seconds)
-            if family == socket.AF_INET6:  # as for a socket that one process listens on
+            if family == socket.AF_INET6:  # one for IPv4 may be beside it
                 shared_port.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         shared_port.bind((host, port))
         return shared_port
@@ -64,19 +59,16 @@ class SharedPort(socket.socket):
 
 
 @contextmanager
-def listening(listen: Listen, stall_seconds: float) -> Iterator[socket.socket]:
-    """Open the socket for the length of a block. Raises `ConfigError` where it cannot be had.
+def listening(listen: Listen, stall_seconds: float) -> Iterator[SharedPort]:
+    """Hold the port of HTTP for the length of a block. Raises `ConfigError` where it is not free.
 
     Its connections die when a peer is gone, or takes nothing for `stall_seconds`.
     """
-    listener = _unix(Path(listen.uds)) if listen.uds else _tcp(listen, stall_seconds)
-    listener.set_inheritable(True)
-    try:
-        yield listener
-    finally:
-        listener.close()
-        if listen.uds:
-            Path(listen.uds).unlink(missing_ok=True)
+    remedy = "choose another with --port or --host"
+    with _held(listen.host, listen.port, "", remedy, stall_seconds) as port:
+        if listen.workers == 1:
+            port.listen(_BACKLOG)
+        yield port
 
 
 @contextmanager
@@ -86,46 +78,24 @@ def reserved(host: str, port: int) -> Iterator[int]:
     All processes of one server share the port, and the kernel spreads the connections. Held like
     this it is refused to any other server. Raises `ConfigError` where it cannot be had.
     """
-    try:
-        holder = SharedPort.hold(host, port)
-    except (OSError, OverflowError) as error:
-        raise ConfigError(
-            f"cannot listen on port {port} of {host} for gRPC: {error}; choose another with "
-            "--grpc-port or --host, or leave gRPC out with --no-grpc"
-        ) from error
-    with holder:
+    remedy = "choose another with --grpc-port or --host, or leave gRPC out with --no-grpc"
+    with _held(host, port, " for gRPC", remedy) as holder:
         yield holder.getsockname()[1]
+
+
+def _held(
+    host: str, port: int, use: str, remedy: str, stall_seconds: float | None = None
+) -> SharedPort:
+    try:
+        return SharedPort.hold(host, port, stall_seconds)
+    except (OSError, OverflowError) as error:
+        sentence = f"cannot listen on port {port} of {host}{use}: {error}; {remedy}"
+        raise ConfigError(sentence) from error
 
 
 def host_and_port(host: str, port: int) -> str:
     """A port as clients name it; this is all that gRPC's say of an address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def address(listener: socket.socket) -> str:
-    """Where clients find it."""
-    where = listener.getsockname()
-    if listener.family is socket.AF_UNIX:
-        return f"the Unix socket {where}"
-    return f"http://{host_and_port(*where[:2])}"
-
-
-def _family(host: str) -> int:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET
-
-
-def _tcp(listen: Listen, stall_seconds: float) -> socket.socket:
-    host, port = listen.host, listen.port
-    try:
-        if listen.workers > 1 and sys.platform == "linux":
-            return SharedPort.hold(host, port, stall_seconds)
-        listener = socket.create_server((host, port), family=_family(host), backlog=_BACKLOG)
-    except (OSError, OverflowError) as error:
-        raise ConfigError(
-            f"cannot listen on port {port} of {host}: {error}; choose another with --port or --host"
-        ) from error
-    _watch(listener, stall_seconds)
-    return listener
 
 
 def _watch(listener: socket.socket, stall_seconds: float) -> None:
@@ -139,23 +109,3 @@ def _watch(listener: socket.socket, stall_seconds: float) -> None:
     ):
         if hasattr(socket, option):
             listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-
-
-def _unix(path: Path) -> socket.socket:
-    listener = socket.socket(socket.AF_UNIX)
-    try:
-        if path.is_socket() and not _answers(path):
-            path.unlink(missing_ok=True)
-        listener.bind(str(path))
-        path.chmod(_EVERYONE)
-        listener.listen(_BACKLOG)
-    except OSError as error:
-        listener.close()
-        raise ConfigError(f"cannot listen on the Unix socket {path}: {error}") from error
-    return listener
-
-
-def _answers(path: Path) -> bool:
-    """Whether a living server holds a socket file; a killed one leaves it behind."""
-    with socket.socket(socket.AF_UNIX) as probe:
-        return probe.connect_ex(os.fspath(path)) == 0

@@ -87,7 +87,7 @@ def _advice(error: ApiError) -> RawHeaders:
 
 
 def client_key(scope: Scope) -> str:
-    """Whose bucket and slots a request takes from; all clients of a Unix socket are one."""
+    """Whose bucket and slots a request takes from; those who left before it was known are one."""
     client = scope.get("client")
     return network_key(str(client[0]) if client else "local")
 

@@ -7,7 +7,6 @@ import re
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
 
 import httpx2
 import pytest
@@ -437,21 +436,6 @@ def test_a_client_whose_connections_are_all_in_use_is_refused(strict: ServerProc
 def test_a_proxy_is_not_counted_as_one_client(strict: ServerProcess) -> None:
     with ExitStack() as held:
         many = [held.enter_context(_connected(strict)) for _ in range(30)]
-        assert all(_is_alive(connection) for connection in many)
-
-
-def test_whoever_comes_through_a_unix_socket_is_not_counted_as_one_client(
-    built_site: Site, tmp_path: Path
-) -> None:
-    path = str(tmp_path / "socket")
-    options = ("--no-grpc", "--uds", path)
-    with (
-        ServerProcess(built_site.locations, *options, CONNECTIONS_PER_CLIENT="2"),
-        ExitStack() as held,
-    ):
-        many = [held.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(5)]
-        for connection in many:
-            connection.connect(path)
         assert all(_is_alive(connection) for connection in many)
 
 

@@ -242,22 +242,6 @@ def test_new_snapshots_drop_no_request(site: Site) -> None:
     assert len(set(heights)) > 1
 
 
-def test_a_unix_socket_is_served_and_a_stale_one_replaced(built_site: Site, tmp_path: Path) -> None:
-    path = tmp_path / "strata.sock"
-    with socket.socket(socket.AF_UNIX) as killed:
-        killed.bind(str(path))
-    with ServerProcess(built_site.locations, "--uds", str(path)) as process:
-        assert process.greeting == f"Listening on the Unix socket {path}\n"
-        transport = httpx2.HTTPTransport(uds=str(path))
-        with httpx2.Client(transport=transport, base_url="http://strata") as client:
-            assert client.get(_TIME).status_code == 200
-            forwarded = client.get(_TIME, headers={"X-Forwarded-For": "192.0.2.1"})
-            assert forwarded.status_code == 200
-        process.terminate()
-        assert process.finish()[0] == 0
-    assert not path.exists()
-
-
 def test_a_port_in_use_is_named_with_what_to_do(built_site: Site) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]

@@ -22,7 +22,7 @@ def test_an_ipv6_client_is_its_network(host: str, key: str) -> None:
     assert client_key({"client": (host, 1)}) == key
 
 
-def test_a_client_of_a_unix_socket_is_local() -> None:
+def test_a_client_without_an_address_is_local() -> None:
     assert client_key({"client": None}) == "local"
 
 

@@ -174,12 +174,6 @@ def test_each_face_has_its_switch() -> None:
         read_settings({"STRATA_API_GRPC": "0"}, http=False)
 
 
-def test_a_unix_socket_hides_http_alone() -> None:
-    open_ = {"STRATA_API_HOST": "0.0.0.0", "STRATA_API_UDS": "/run/strata"}
-    assert read_settings(open_).access.rate == 20.0
-    assert read_settings(open_, grpc=False).access.rate == 0.0
-
-
 def test_the_foreign_code_of_other_releases_may_be_loaded_beside_ours() -> None:
     command = (
         "import sys; sys.path.append(sys.prefix + '/stubs');"
