@@ -238,8 +238,7 @@ class FolderStore:
         if not self._scratch.is_dir():
             make_folder(self._scratch)
         if not self._ready:
-            with naming_full_disk(self._scratch):
-                check_file_system(self._scratch)
+            check_file_system(self._scratch)
             sweep(self._scratch)
             self._ready = True
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from transforms.errors import ConfigError
-from transforms.files import file_clock, file_version, naming_full_disk, sync_file
+from transforms.files import file_clock, file_version, sync_file
 from transforms.objects import ObjectInfo
 from transforms.stores.store import SCRATCH
 
@@ -72,53 +72,29 @@ _CANNOT = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENO
 
 
 def check_file_system(scratch: Path) -> None:
-    """Raise `ConfigError` where hard links, renaming or `flock` do not do what they should.
+    """Raise `ConfigError` where hard links or `flock` do not do what they should.
 
     Works on files of its own in `scratch`. Errors of the machine pass through.
     """
     first, second = (scratch / f"probe-{uuid4().hex}" for _ in range(2))
     try:
-        with naming_full_disk(first):
-            first.write_bytes(b"1")
-        _check_links(first, second)
-        _check_locks(first)
-        second.write_bytes(b"2")
-        first.replace(second)
-        if second.read_bytes() != b"1":
-            raise _unfit(scratch, "a file cannot be replaced by renaming another")
+        first.touch()
+        os.link(first, second)
+        with suppress(FileExistsError):
+            os.link(first, second)
+            raise _unfit(scratch, "a hard link replaces a file that is there")
+        with first.open("rb") as one, second.open("rb") as other:
+            fcntl.flock(one, fcntl.LOCK_EX)
+            with suppress(BlockingIOError):
+                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                raise _unfit(scratch, "flock locks nobody out")
+    except OSError as error:
+        if error.errno in _CANNOT:
+            raise _unfit(scratch, "it knows no hard links, or no flock") from error
+        raise
     finally:
         first.unlink(missing_ok=True)
         second.unlink(missing_ok=True)
-
-
-def _check_links(first: Path, second: Path) -> None:
-    try:
-        os.link(first, second)
-    except OSError as error:
-        if error.errno in _CANNOT:
-            raise _unfit(first.parent, "it knows no hard links") from error
-        raise
-    try:
-        os.link(first, second)
-    except FileExistsError:
-        second.unlink()
-        return
-    raise _unfit(first.parent, "a hard link replaces a file that is there")
-
-
-def _check_locks(path: Path) -> None:
-    with path.open("rb") as first, path.open("rb") as second:
-        try:
-            fcntl.flock(first, fcntl.LOCK_EX)
-        except OSError as error:
-            if error.errno in _CANNOT:
-                raise _unfit(path.parent, "it knows no flock") from error
-            raise
-        try:
-            fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return
-    raise _unfit(path.parent, "flock locks nobody out")
 
 
 def _unfit(scratch: Path, reason: str) -> ConfigError:

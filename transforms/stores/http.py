@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 from contextlib import closing
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import NoReturn
@@ -21,7 +20,7 @@ from transforms.errors import BusyError, ConfigError
 from transforms.files import new_file
 from transforms.objects import ObjectInfo
 from transforms.stores.http_client import LATER, HttpOptions, headers_of, open_pool, plain_errors
-from transforms.stores.store import PutResult, Versioned, checked_key
+from transforms.stores.store import checked_key
 from transforms.stores.streaming import Body
 
 _PIECE_BYTES = 256 * 1024
@@ -46,17 +45,13 @@ class HttpStore:
         self._headers = headers_of(url)
         self._pool = open_pool(parts.scheme, host, chosen)
 
-    def open(self, key: str, start: int = 0, version: str = "") -> Body:
+    def open(self, key: str, start: int = 0) -> Body:
         """The bytes of an object from `start`, or from 0 where the server gives no ranges.
 
-        With `version`, those of another one are a `BusyError`. Raises `FileNotFoundError`,
-        `ConfigError` (refused), `ConnectionError`. Pieces raise `ConnectionError` where they end
-        before they should.
+        Raises `FileNotFoundError`, `ConfigError` (refused), `ConnectionError`. Pieces raise
+        `ConnectionError` where they end before they should.
         """
-        headers = {"Range": f"bytes={start}-"} if start else {}
-        if version.startswith('"'):  # only a strong tag may be compared with
-            headers["If-Match"] = version
-        return self._body(key, headers, start)
+        return self._body(key, start)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """Raises `ConfigError`: a web server says what a document is, not what there is."""
@@ -69,7 +64,8 @@ class HttpStore:
         if answer.status in _GONE:
             return None
         self._check(answer, key)
-        return _info(key, answer)
+        version = answer.headers.get("ETag", "") or answer.headers.get("Last-Modified", "")
+        return ObjectInfo(key, _length(answer) or 0, version)
 
     def read(
         self, key: str, start: int = 0, length: int | None = None, *, version: str | None = None
@@ -77,15 +73,8 @@ class HttpStore:
         """Return `length` bytes from `start`; past the end there are none."""
         if length == 0:
             return b""
-        headers = {}
-        if start or length is not None:
-            headers["Range"] = f"bytes={start}-" + (
-                "" if length is None else f"{start + length - 1}"
-            )
-        if version and version.startswith('"'):
-            headers["If-Match"] = version
         for retries in reversed(range(_READINGS)):
-            body = self._body(key, headers, start)
+            body = self._body(key, start, length, version)
             try:
                 with closing(body):
                     data = b"".join(body.pieces)[start - body.start :]
@@ -103,10 +92,6 @@ class HttpStore:
         with new_file(path, durable=False) as file, closing(self.open(key)) as body:
             file.writelines(body.pieces)
 
-    def digest(self, info: ObjectInfo, *_arguments: object, **_options: object) -> str:
-        """Raises `ConfigError`: what is proven again can be listed, too."""
-        self._refuse(info.key)
-
     def describe(self, key: str = "") -> str:
         """The address, without what says who asks."""
         return f"{self._url}/{quote(key)}" if key else self._url
@@ -115,34 +100,26 @@ class HttpStore:
         """None: it lies on another machine."""
         checked_key(key)
 
-    def now(self) -> float:
-        """Raises `ConfigError`: a web server does not say when objects were written."""
-        self._refuse("")
-
     def close(self) -> None:
         """Close the connections that are open."""
         self._pool.clear()
 
-    def delete(self, key: str) -> None:
-        """Raises `ConfigError`."""
-        self._refuse(key)
+    def put_if_absent(self, *_arguments: object, **_options: object) -> NoReturn:
+        """Raises `ConfigError`: what a web server shows is only read."""
+        raise ConfigError(f"{self._url} is only read: give a folder or s3://<bucket>")
 
-    def get(self, key: str) -> Versioned:
-        """Raises `ConfigError`: nothing can be replaced here."""
-        self._refuse(key)
+    # Nothing is replaced, proven again or removed by its age here either.
+    put_if_match = delete = get = digest = now = put_if_absent
 
-    def put_if_absent(self, key: str, *_arguments: object, **_options: object) -> PutResult:
-        """Raises `ConfigError`."""
-        self._refuse(key)
-
-    def put_if_match(self, key: str, *_arguments: object, **_options: object) -> str:
-        """Raises `ConfigError`."""
-        self._refuse(key)
-
-    def _refuse(self, key: str) -> NoReturn:
-        raise ConfigError(f"{self.describe(key)} is only read: give a folder or s3://<bucket>")
-
-    def _body(self, key: str, headers: dict[str, str], start: int) -> Body:
+    def _body(
+        self, key: str, start: int, length: int | None = None, version: str | None = None
+    ) -> Body:
+        headers = {}
+        if start or length is not None:
+            end = "" if length is None else start + length - 1
+            headers["Range"] = f"bytes={start}-{end}"
+        if version and version.startswith('"'):  # only a strong tag may be compared with
+            headers["If-Match"] = version
         answer = self._asked("GET", key, headers)
         if answer.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             answer.close()
@@ -191,19 +168,6 @@ class HttpStore:
         if status in LATER:
             raise ConnectionError(f"{place} is not answered for now ({reply}): try again later")
         raise OSError(errno.EIO, f"{place} is answered with {reply}: see whether that is right")
-
-
-def _info(key: str, answer: urllib3.BaseHTTPResponse) -> ObjectInfo:
-    last_modified = answer.headers.get("Last-Modified", "")
-    try:
-        modified = parsedate_to_datetime(last_modified).timestamp() if last_modified else 0.0
-    except ValueError:
-        modified = 0.0
-    return ObjectInfo(key, _length(answer) or 0, _version(answer), modified)
-
-
-def _version(answer: urllib3.BaseHTTPResponse) -> str:
-    return answer.headers.get("ETag", "") or answer.headers.get("Last-Modified", "")
 
 
 def _length(answer: urllib3.BaseHTTPResponse) -> int | None:

@@ -2,7 +2,7 @@
 
 Services that resemble S3 ignore conditions and checksums without a word. So nothing is believed
 that was not seen. Each probe has names of its own, so any number of machines may probe at once;
-one that is killed leaves a few bytes in the hidden folder, which a later probe removes.
+one that is killed leaves a few bytes in the hidden folder.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ import hashlib
 import json
 import time
 from base64 import b64encode
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from enum import Enum, auto
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +23,6 @@ from botocore.exceptions import ClientError
 from transforms.errors import ConfigError
 from transforms.files import new_file
 from transforms.stores.s3_errors import status_of
-from transforms.stores.s3_reading import answer_time
 from transforms.stores.store import SCRATCH
 
 if TYPE_CHECKING:
@@ -96,8 +93,6 @@ class KeptFacts:
             file.write(json.dumps(record, indent=1).encode())
 
 
-_FOLDER = f"{SCRATCH}/probes/"
-_ABANDONED_SECONDS = 24 * 3600
 _OTHER_ETAG = '"00000000000000000000000000000000"'
 _REFUSALS = (HTTPStatus.PRECONDITION_FAILED, HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)
 _NOT_UNDERSTOOD = (
@@ -108,20 +103,15 @@ _NOT_UNDERSTOOD = (
 )
 
 
-class _Answer(Enum):
-    DONE = auto()
-    REFUSED = auto()
-    NOT_UNDERSTOOD = auto()
-
-
 def probe(client: S3Client, bucket: str, prefix: str) -> StoreFacts:
     """Try the service below `prefix` (empty, or with a slash at its end).
 
     Raises botocore's errors where that is not possible: no network, no rights.
     """
-    trial = _Probe(client, bucket, f"{prefix}{_FOLDER}")
+    # Where there is no such bucket, this says so: some services make one for whoever writes.
+    client.list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1)
+    trial = _Probe(client, bucket, f"{prefix}{SCRATCH}/probes/{uuid4().hex}")
     try:
-        trial.remove_abandoned()
         return trial.facts()
     finally:
         trial.remove()
@@ -130,12 +120,10 @@ def probe(client: S3Client, bucket: str, prefix: str) -> StoreFacts:
 class _Probe:
     """Two keys, and the ETag of what lies at the first."""
 
-    def __init__(self, client: S3Client, bucket: str, folder: str) -> None:
+    def __init__(self, client: S3Client, bucket: str, base: str) -> None:
         self._client = client
         self._bucket = bucket
-        self._folder = folder
-        self._base = f"{folder}{uuid4().hex}"
-        self._first, self._second = f"{self._base}-1", f"{self._base}-2"
+        self._first, self._second = f"{base}-1", f"{base}-2"
         self._etag = ""
         self._count = 0
 
@@ -152,65 +140,47 @@ class _Probe:
     def remove(self) -> None:
         """Delete both objects; who may not delete leaves them."""
         for key in (self._first, self._second):
-            self._delete(key)
-
-    def remove_abandoned(self) -> None:
-        """Delete what killed probes left."""
-        listing = self._client.list_objects_v2(Bucket=self._bucket, Prefix=self._folder)
-        oldest = answer_time(listing, self._folder) - _ABANDONED_SECONDS
-        for item in listing.get("Contents", []):
-            if item["LastModified"].timestamp() < oldest:
-                self._delete(item["Key"])
-
-    def _delete(self, key: str) -> None:
-        with suppress(ClientError):
-            self._client.delete_object(Bucket=self._bucket, Key=key)
+            with suppress(ClientError):
+                self._client.delete_object(Bucket=self._bucket, Key=key)
 
     def _creates_once(self) -> bool:
         created = self._put(self._first, IfNoneMatch="*")
         again = self._put(self._first, IfNoneMatch="*")
-        if created is not _Answer.DONE:
+        if not created:
             self._put(self._first)
-        return (created, again) == (_Answer.DONE, _Answer.REFUSED)
+        return (created, again) == (True, False)
 
     def _replaces_matching(self) -> tuple[bool, bool]:
         """Whether `If-Match` is honoured, and whether it wants the ETag without its quotes."""
-        if self._put(self._first, IfMatch=_OTHER_ETAG) is not _Answer.REFUSED:
+        if self._put(self._first, IfMatch=_OTHER_ETAG) is not False:
             return False, False
-        if self._put(self._first, IfMatch=self._etag) is _Answer.DONE:
+        if self._put(self._first, IfMatch=self._etag):
             return True, False
         wrong = self._put(self._first, IfMatch=_OTHER_ETAG.strip('"'))
         right = self._put(self._first, IfMatch=self._etag.strip('"'))
-        honoured = (wrong, right) == (_Answer.REFUSED, _Answer.DONE)
+        honoured = (wrong, right) == (False, True)
         return honoured, honoured
 
     def _verifies(self) -> bool:
         wrong = b64encode(hashlib.sha256(b"other bytes").digest()).decode()
-        return self._put(self._second, ChecksumSHA256=wrong) is not _Answer.DONE
+        return not self._put(self._second, ChecksumSHA256=wrong)
 
-    def _put(self, key: str, **conditions: str) -> _Answer:
+    def _put(self, key: str, **conditions: str) -> bool | None:
+        """Whether a PUT is done or refused; None where the service does not understand it."""
         self._count += 1  # other bytes each time: an ETag is often their hash
         content = f"probe {self._count}".encode()
         right = b64encode(hashlib.sha256(content).digest()).decode()
         put: dict[str, Any] = {"ChecksumSHA256": right, **conditions}
-
-        def send() -> None:
-            self._etag = self._client.put_object(Bucket=self._bucket, Key=key, Body=content, **put)[
-                "ETag"
-            ]
-
-        return _answer(send)
-
-
-def _answer(send: Callable[[], None]) -> _Answer:
-    try:
-        send()
-    except ClientError as error:
-        if error.response["Error"]["Code"] == "NoSuchBucket":
+        try:
+            answer = self._client.put_object(Bucket=self._bucket, Key=key, Body=content, **put)
+        except ClientError as error:
+            status = status_of(error)
+            if error.response["Error"]["Code"] == "NoSuchBucket":
+                raise
+            if status in _REFUSALS:
+                return False
+            if status in _NOT_UNDERSTOOD:
+                return None
             raise
-        if status_of(error) in _REFUSALS:
-            return _Answer.REFUSED
-        if status_of(error) in _NOT_UNDERSTOOD:
-            return _Answer.NOT_UNDERSTOOD
-        raise
-    return _Answer.DONE
+        self._etag = answer["ETag"]
+        return True

@@ -28,8 +28,8 @@ from transforms.files import new_file
 from transforms.objects import ObjectInfo
 from transforms.stores.probing import KeptFacts, StoreFacts, probe
 from transforms.stores.s3_errors import plain_errors, status_of
-from transforms.stores.s3_reading import StoredObject, answer_time, listed
-from transforms.stores.s3_silence import ServiceClock, Silence
+from transforms.stores.s3_reading import StoredObject, listed
+from transforms.stores.s3_silence import AnswerWatch
 from transforms.stores.s3_writing import NO_VERSION, ObjectWriter, Upload
 from transforms.stores.store import (
     CHUNK_BYTES,
@@ -98,8 +98,6 @@ class S3Store:
         self._options = options or S3Options()
         self._probing = Lock()
         self._facts: StoreFacts | None = None
-        self._silence = Silence(_READ_SECONDS)
-        self._clock = ServiceClock()
         config = Config(
             connect_timeout=_CONNECT_SECONDS,
             read_timeout=_READ_SECONDS,
@@ -114,8 +112,7 @@ class S3Store:
             with plain_errors(self.describe(), bucket, endpoint or "S3"):
                 session = _session(self._options.region)
                 self._client = session.client("s3", endpoint_url=endpoint, config=config)
-                self._silence.watch(self._client)
-                self._clock.watch(self._client)
+                self._answers = AnswerWatch(self._client, _READ_SECONDS)
         except ValueError as error:
             raise ConfigError(f"{self.describe()} cannot be opened: {error}") from error
 
@@ -179,15 +176,17 @@ class S3Store:
         """None: an object is no local file."""
 
     def now(self) -> float:
-        """The time by the service's clock, to a minute."""
-        known = self._clock.time()
-        if known is not None:
-            return known
-        with self._plain_errors(""):
-            answer = self._client.list_objects_v2(
-                Bucket=self._bucket, Prefix=self._prefix, MaxKeys=1
+        """The time by the service's clock, to a minute. Raises `ConfigError` where it has none."""
+        if self._answers.time() is None:
+            with self._plain_errors(""):
+                self._client.list_objects_v2(Bucket=self._bucket, Prefix=self._prefix, MaxKeys=1)
+        told = self._answers.time()
+        if told is None:
+            raise ConfigError(
+                f"the service of {self.describe()} answers without the time (Date): see what "
+                "stands between, or use one that gives it"
             )
-        return answer_time(answer, self.describe())
+        return told
 
     def delete(self, key: str) -> None:
         """Remove the object; an absent one is no error."""
@@ -272,8 +271,8 @@ class S3Store:
         return self._prefix + checked_key(key)
 
     def _object(self, key: str, condition: Mapping[str, Any]) -> StoredObject:
-        attempts = self._options.attempts
-        return StoredObject(self._client, self._bucket, self._key(key), attempts, condition)
+        where = (self._client, self._bucket, self._key(key))
+        return StoredObject(*where, self._options.attempts, self.describe(key), condition)
 
     def _plain_errors(self, key: str) -> AbstractContextManager[None]:
         return plain_errors(self.describe(key), self._bucket, self._client.meta.endpoint_url)
@@ -308,16 +307,10 @@ class S3Store:
 
     def _compared(self, key: str, answer: HeadObjectOutputTypeDef, upload: Upload) -> PutResult:
         """What is there is what was offered, or a `ConflictError`."""
-        says = answer["Metadata"].get("sha256")
         # Where nobody verified the upload, what an object says of itself may not be so.
         believed = self.facts().verifies and answer["ContentLength"] == upload.size
-        there = (says if believed else None) or object_sha256(self, key)
-        if there == upload.sha256:
-            return PutResult.IDENTICAL
-        if says != upload.sha256:
+        says = answer["Metadata"].get("sha256") if believed else None
+        there = says or object_sha256(self, key)
+        if there != upload.sha256:
             raise conflict(self.describe(key), there, upload.sha256)
-        # These very bytes, which arrived damaged from a writer that did not live to see it.
-        with self._plain_errors(key):
-            if self._writer().write(upload, answer["ETag"]):
-                return PutResult.CREATED
-        raise LostRaceError(f"{self.describe(key)} was changed by another writer: try again")
+        return PutResult.IDENTICAL

@@ -30,19 +30,6 @@ _DAMAGED = {
 }
 
 
-class DamagedError(Exception):
-    """A whole object arrived, as often as it was asked for, with bytes that are not its own.
-
-    `arrived` says what came each time: where that is always the same, it lies damaged in the store.
-    `data` is what came last, where that was kept.
-    """
-
-    def __init__(self, arrived: Sequence[str], data: bytes | None = None) -> None:
-        super().__init__(*arrived)
-        self.arrived = tuple(arrived)
-        self.data = data
-
-
 class SilenceError(Exception):
     """The service has answered nothing for so long that it is not asked; says for how long."""
 
@@ -89,8 +76,6 @@ def plain_errors(place: str, bucket: str, endpoint: str) -> Iterator[None]:
         ) from error
     except _SETTINGS as error:
         raise ConfigError(f"{place} cannot be opened: {error}") from error
-    except DamagedError as error:
-        raise _damage(place, error) from error
     except parsers.ResponseParserError as error:
         raise ConnectionError(
             f"{endpoint} answered for {place} what cannot be read, so it was damaged on the way "
@@ -128,20 +113,21 @@ def _answered(error: exceptions.ClientError, place: str, bucket: str, endpoint: 
     return OSError(errno.EIO, f"{endpoint} refused a request for {place}: {error}")
 
 
-def _damage(place: str, error: DamagedError) -> IntegrityError:
-    what, arrived = f"{place} does not match the SHA-256 or checksum that it carries", error.arrived
-    if len(arrived) > 1 and len(set(arrived)) == 1:
-        lies = (
-            f"{what}: the same other bytes arrived {len(arrived)} times ({arrived[0]}), so it lies "
-            "damaged in the store: put it back from a backup, or have it made and written anew"
-        )
-        return IntegrityError(lies) if error.data is None else DamagedObjectError(lies, error.data)
-    if len(arrived) == 1:
+def damaged(place: str, arrived: Sequence[str], data: bytes | None = None) -> IntegrityError:
+    """The error of a whole object that arrived, as often as it was asked for, as other bytes.
+
+    `arrived` says what came each time: where that is always the same, it lies damaged in the store.
+    `data` is what came last, where that was kept.
+    """
+    what = f"{place} does not match the SHA-256 or checksum that it carries"
+    if len(set(arrived)) > 1:
         return IntegrityError(
-            f"{what} ({arrived[0]} arrived): it was damaged on the way or lies damaged in the "
-            "store; read it again, and if it stays so, put it back from a backup"
+            f"{what}: other bytes arrived each of {len(arrived)} times, so they are damaged on the "
+            "way: try again later; if it stays so, look for what damages them: a proxy, a network "
+            "card"
         )
-    return IntegrityError(
-        f"{what}: other bytes arrived each of {len(arrived)} times, so they are damaged on the "
-        "way: try again later; if it stays so, look for what damages them: a proxy, a network card"
+    lies = (
+        f"{what}: the same other bytes arrived {len(arrived)} times ({arrived[0]}), so it lies "
+        "damaged in the store: put it back from a backup, or have it made and written anew"
     )
+    return IntegrityError(lies) if data is None else DamagedObjectError(lies, data)

@@ -1,14 +1,13 @@
 """Bytes and listings from a bucket, which arrive whole. Raises botocore's errors.
 
 An object that we wrote says its SHA-256 in its metadata, and many services keep a checksum of their
-own. Whoever reads a whole object, by whatever ranges, gets bytes that match, or `DamagedError`.
+own. Whoever reads a whole object, by whatever ranges, gets bytes that match, or `IntegrityError`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from email.utils import parsedate_to_datetime
 from hashlib import sha256
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -22,16 +21,15 @@ from botocore.exceptions import (
 )
 from botocore.parsers import ResponseParserError
 
-from transforms.errors import ConfigError
-from transforms.stores.s3_errors import DamagedError, status_of
+from transforms.stores.s3_errors import damaged, status_of
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
-    from mypy_boto3_s3.type_defs import ListObjectsV2OutputTypeDef, ObjectTypeDef
-
-if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
-    from mypy_boto3_s3.type_defs import GetObjectOutputTypeDef
+    from mypy_boto3_s3.type_defs import (
+        GetObjectOutputTypeDef,
+        ListObjectsV2OutputTypeDef,
+        ObjectTypeDef,
+    )
 
 _BROKEN_BODY = (IncompleteReadError, ReadTimeoutError, ResponseStreamingError)
 
@@ -48,12 +46,16 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """One object of a bucket, for its readers; `attempts` bounds how often bytes are asked for."""
+    """One object of a bucket, for its readers; `attempts` bounds how often bytes are asked for.
+
+    `place` is its address for a person.
+    """
 
     client: S3Client
     bucket: str
     key: str
     attempts: int
+    place: str
     condition: Mapping[str, Any] = field(default_factory=dict)
     checked: bool = True
 
@@ -83,7 +85,7 @@ class StoredObject:
                 return piece
             arrived.append(digest)
             data = piece.data
-        raise DamagedError(arrived, data)
+        raise damaged(self.place, arrived, data)
 
     def pieces(self, length: int) -> Iterator[Piece]:
         """The whole object, `length` bytes at a time, of one version; the last may be empty."""
@@ -106,7 +108,7 @@ class StoredObject:
             if digest == recorded or not recorded:
                 return
             arrived.append(digest)
-        raise DamagedError(arrived)
+        raise damaged(self.place, arrived)
 
     def unchecked_digest(
         self, length: int, take: Callable[[bytes], object] = lambda _data: None
@@ -184,18 +186,3 @@ def _page(client: S3Client, where: dict[str, Any], attempts: int) -> ListObjects
             if page["IsTruncated"] == bool(page.get("NextContinuationToken")):
                 return page
     raise ResponseParserError("a listing does not say whether it goes on")
-
-
-def answer_time(answer: ListObjectsV2OutputTypeDef, place: str) -> float:
-    """The time by the service's own clock, in Unix seconds, as an answer says it.
-
-    Raises `ConfigError` where it does not.
-    """
-    date = answer["ResponseMetadata"]["HTTPHeaders"].get("date", "")
-    try:
-        return parsedate_to_datetime(date).timestamp()
-    except ValueError as error:
-        raise ConfigError(
-            f"the service of {place} answers without the time (Date: {date!r}): see what stands "
-            "between, or use one that gives it"
-        ) from error

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -17,75 +18,55 @@ from transforms.stores.s3_errors import SilenceError
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
+_KNOWN_SECONDS = 60.0  # an hour is the least that anybody measures by it
 
 
-class Silence:
-    """Lets no request out for `seconds` where none was answered for so long; safe among threads.
+class AnswerWatch:
+    """Sees all answers to a client, each attempt by itself; safe among threads.
 
-    It begins where the first request ends without an answer. Any answer ends it, errors included.
+    It lets no request out for `seconds` where none was answered for so long. That begins where the
+    first request ends without an answer; any answer ends it, errors included.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, client: S3Client, seconds: float) -> None:
         self._seconds = seconds
         self._lock = Lock()
-        self._began: float | None = None
-        self._last = 0.0
-
-    def watch(self, client: S3Client) -> None:
-        """See all requests of a client, each attempt by itself."""
-        client.meta.events.register("before-send.s3", lambda **_request: self.check())
+        self._silent_since: float | None = None
+        self._last_silence = 0.0
+        self._answer: tuple[float, Moment] | None = None
+        client.meta.events.register("before-send.s3", lambda **_request: self._check())
         client.meta.events.register("response-received.s3", self._note)
 
-    def check(self) -> None:
+    def time(self) -> float | None:
+        """Unix seconds by the service's clock, to a minute; None where no answer told it lately."""
+        if self._answer is None:
+            return None
+        told, moment = self._answer
+        passed = moment.passed()
+        return told + passed if passed < _KNOWN_SECONDS else None
+
+    def _check(self) -> None:
         """Raise `SilenceError`, which botocore passes on and does not try again, while it lasts."""
         with self._lock:
-            now = time.monotonic()
-            if self._began is None or now - self._began < self._seconds:
+            now, since = time.monotonic(), self._silent_since
+            if since is None or now - since < self._seconds:
                 return
-            if now - self._last < self._seconds:
-                raise SilenceError(f"nothing was answered for {now - self._began:.0f} seconds")
-            self._began = None  # it may be back: as patient as in the beginning
+            if now - self._last_silence < self._seconds:
+                raise SilenceError(f"nothing was answered for {now - since:.0f} seconds")
+            self._silent_since = None  # it may be back: as patient as in the beginning
 
-    def _note(self, exception: Exception | None, **_answer: object) -> None:
+    def _note(
+        self, exception: Exception | None, response_dict: Mapping[str, Any] | None, **_more: object
+    ) -> None:
         if isinstance(exception, SilenceError):
             return
         with self._lock:
             if exception is None:
-                self._began = None
-                return
-            self._last = time.monotonic()
-            if self._began is None:
-                self._began = self._last
-
-
-_KNOWN_SECONDS = 60.0  # an hour is the least that anybody measures by it
-
-
-class ServiceClock:
-    """The time of the last answer of a service, by its own clock; safe among threads."""
-
-    def __init__(self) -> None:
-        self._answer: tuple[float, Moment] | None = None
-
-    def watch(self, client: S3Client) -> None:
-        """See all answers to a client."""
-        client.meta.events.register("response-received.s3", self._note)
-
-    def time(self) -> float | None:
-        """Unix seconds; None where nothing was answered lately, or not with the time."""
-        if self._answer is None:
-            return None
-        time, moment = self._answer
-        passed = moment.passed()
-        return time + passed if passed < _KNOWN_SECONDS else None
-
-    def _note(self, response_dict: Mapping[str, Any] | None = None, **_answer: object) -> None:
-        if response_dict is None:
-            return
-        try:
-            date = parsedate_to_datetime(response_dict["headers"].get("date", ""))
-        except ValueError:
-            return
-        self._answer = (date.timestamp(), Moment.now())
+                self._silent_since = None
+            else:
+                self._last_silence = time.monotonic()
+                self._silent_since = self._silent_since or self._last_silence
+        if response_dict is not None:
+            with suppress(ValueError):
+                date = parsedate_to_datetime(response_dict["headers"].get("date", ""))
+                self._answer = (date.timestamp(), Moment.now())

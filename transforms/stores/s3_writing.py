@@ -39,6 +39,11 @@ class Upload:
     sha256: str
     headers: Mapping[str, Any]
 
+    @property
+    def place(self) -> str:
+        """The object's address."""
+        return f"s3://{self.bucket}/{self.key}"
+
 
 @dataclass(frozen=True, slots=True)
 class ObjectWriter:
@@ -54,26 +59,19 @@ class ObjectWriter:
     def write(self, upload: Upload, version: str) -> str | None:
         """Write an object that has `version` (`NO_VERSION`: is absent) and return its new one.
 
-        None where it has another one by now. What the service does not verify is read back, and
-        sent again while it is not what was sent. Raises `IntegrityError` where its bytes arrive
-        damaged each time.
+        None where it has another one by now. What the service does not verify is read back. Raises
+        `IntegrityError` where its bytes arrive damaged.
         """
-        stored_version = version
-        for _ in range(self.attempts):
-            etag = self._sent(upload, stored_version)
-            if etag is None or self.facts.verifies:
-                return etag
-            stored_version = etag
-            if self._arrived(upload, stored_version):
-                return stored_version
+        etag = self._sent(upload, version)
+        if etag is None or self.facts.verifies or self._arrived(upload, etag):
+            return etag
         _check_content(upload)
         if not version:  # else it may be all that is left of what it replaced
             self.client.delete_object(Bucket=upload.bucket, Key=upload.key)
         raise IntegrityError(
-            f"s3://{upload.bucket}/{upload.key} was written {self.attempts} times, and "
-            f"what lay there did not hash to {upload.sha256}: it is damaged on the way, and the "
-            "service does not see it. Try again later; if it stays so, look for what damages it: a "
-            "proxy, a network card, the service itself"
+            f"{upload.place} was written, and what lay there did not hash to {upload.sha256}: it "
+            "is damaged on the way, and the service does not see it. Try again later; if it stays "
+            "so, look for what damages it: a proxy, a network card, the service itself"
         )
 
     def _sent(self, upload: Upload, version: str) -> str | None:
@@ -112,9 +110,8 @@ class ObjectWriter:
             return self.client.put_object(Body=body, **put)["ETag"]
 
     def _arrived(self, upload: Upload, etag: str) -> bool:
-        stored = StoredObject(
-            self.client, upload.bucket, upload.key, self.attempts, {"IfMatch": etag}
-        )
+        where = (self.client, upload.bucket, upload.key)
+        stored = StoredObject(*where, self.attempts, upload.place, {"IfMatch": etag})
         return stored.unchecked_digest(CHUNK_BYTES) == upload.sha256
 
     def _version(self, upload: Upload) -> str:

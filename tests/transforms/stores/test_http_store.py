@@ -88,7 +88,7 @@ def test_an_object_that_was_replaced_is_not_continued(folder: Path) -> None:
     with web_server(folder) as url:
         store = opened(url, SOON)
         with pytest.raises(BusyError, match="was replaced while it was read"):
-            store.open(KEY, 10, '"another"')
+            store.read(KEY, 10, version='"another"')
 
 
 def test_a_web_server_is_not_written_to_nor_listed(url: str) -> None:
