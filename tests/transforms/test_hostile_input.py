@@ -55,7 +55,6 @@ _NO_ZIP = "{key} is not a whole ZIP file"
 _CRC = "{key}: history/orders cannot be inflated (Bad CRC-32"
 _LARGER = "{{key}}: history/blocks cannot be inflated (it has more than its {size} bytes)"
 _SURPLUS = "{key}: history/orders cannot be inflated (other bytes follow its deflate stream)"
-_CONTRADICTED = "{key}: history/orders cannot be inflated (its own header contradicts"
 _FOREIGN = "that is neither history/<table>, currentstate/<table> nor metadata.json"
 _METADATA = "{key}: metadata.json is not a segment's metadata"
 _CONTRADICTS = "{key}: the name contradicts metadata.json, which says "
@@ -80,10 +79,6 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
     "an entry with bytes after its stream": (_SURPLUS,),
     "an entry with rows after its stream": (_SURPLUS,),
     "an entry whose stream has no end": ("{key}: history/orders", "stream has no end"),
-    "an entry of two sizes": (_CONTRADICTED,),
-    "an entry of two deflated sizes": (_CONTRADICTED,),
-    "an entry of two CRCs": (_CONTRADICTED,),
-    "an entry of two methods": (_CONTRADICTED,),
     "an entry named ../evil": ("{key} holds an entry '../evil'", _FOREIGN),
     "an entry with an absolute name": ("{key} holds an entry '/etc/evil'", _FOREIGN),
     "an entry with a backslash name": ("{key} holds an entry '..\\\\evil'", _FOREIGN),

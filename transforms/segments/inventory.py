@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
-from transforms.block_range import BlockRange, contiguous_runs, gaps_between
+from transforms.block_range import BlockRange
 from transforms.errors import SegmentError
 from transforms.objects import ObjectInfo
 from transforms.segments.segment_name import SegmentName
@@ -22,14 +23,12 @@ UNKNOWN_SIZE = 0
 class SegmentFile:
     """One usable segment file of a source: what its name says, and where it lies.
 
-    `index_id` and `index_previous_id` are the ids of the segment and of the one before it by the
-    source's `index.json`; empty where it does not say.
+    `index_id` is the id of the segment by the source's `index.json`; empty where it does not say.
     """
 
     name: SegmentName
     info: ObjectInfo
     index_id: str = ""
-    index_previous_id: str = ""
 
     @property
     def blocks(self) -> BlockRange:
@@ -55,14 +54,14 @@ class LoadedSegments:
     """What is loaded already, by which the listing of a source is judged.
 
     `files` has the size of every loaded segment's file by its key, `UNKNOWN_SIZE` where what is
-    loaded came from an archive; `at` finds the first loaded
-    segment that shares a block with a range: its name, and its file's key. `runs` are the runs of
-    loaded blocks, ascending.
+    loaded came from an archive; `at` finds the name of the
+    first loaded segment that shares a block with a range. `runs` are the runs of loaded blocks,
+    ascending.
     """
 
     chain_id: str
     files: Mapping[str, int]
-    at: Callable[[BlockRange], tuple[SegmentName, str] | None]
+    at: Callable[[BlockRange], SegmentName | None]
     runs: tuple[BlockRange, ...] = ()
 
 
@@ -89,16 +88,6 @@ class Inventory:
         return tuple(sorted((*files, *self.fresh), key=_first_block))
 
     @property
-    def runs(self) -> tuple[BlockRange, ...]:
-        """The longest contiguous runs of blocks, ascending."""
-        return tuple(contiguous_runs(segment.blocks for segment in self.segments))
-
-    @property
-    def gaps(self) -> tuple[BlockRange, ...]:
-        """The blocks that are missing between the runs."""
-        return tuple(gaps_between(self.runs))
-
-    @property
     def shown(self) -> tuple[BlockRange, ...]:
         """The blocks that the chain's other files show by their names, whatever they hold."""
         names = (_name(refusal.key) for refusal in self.refused)
@@ -106,27 +95,16 @@ class Inventory:
         return (*(file.blocks for file in self.fresh), *refused)
 
 
-@dataclass(frozen=True, slots=True)
-class SourceIndex:
-    """Ids that a source's `index.json` gives for segment files, by file name."""
-
-    segment_ids: Mapping[str, str]
-    previous_ids: Mapping[str, str]
-
-
-NO_INDEX = SourceIndex({}, {})
-
-
 def take_inventory(
     objects: Sequence[ObjectInfo],
-    index: SourceIndex = NO_INDEX,
+    index_ids: Mapping[str, str] = MappingProxyType({}),
     contents: LoadedSegments = NOTHING_HELD,
 ) -> Inventory:
     """Sort a source's ZIP files into segments and refusals (decision 9).
 
-    The chain of what is loaded is the chain, and a newcomer that conflicts with a loaded segment is
-    the one refused. Otherwise every party of a conflict is refused, since nothing says which is
-    right.
+    `index_ids` are the ids that its `index.json` gives, by file name. The chain of what is loaded
+    is the chain, and a newcomer that conflicts with a loaded segment is the one refused. Otherwise
+    every party of a conflict is refused, since nothing says which is right.
     """
     size_of = contents.files.get
     loaded_infos: list[ObjectInfo] = []
@@ -134,10 +112,7 @@ def take_inventory(
     for info in objects:
         is_loaded = size_of(info.key) in (info.size, UNKNOWN_SIZE)
         (loaded_infos if is_loaded else others).append(info)
-    files, refused = _named(others, index)
-    if twins := _twins(files, contents):
-        files += _named([info for info in loaded_infos if info.key in twins], index)[0]
-        loaded_infos = [info for info in loaded_infos if info.key not in twins]
+    files, refused = _named(others, index_ids)
     chain_id = contents.chain_id or _chain(files)
     mine = [file for file in files if file.name.chain_id == chain_id]
     for file in files:
@@ -162,18 +137,8 @@ def _first_block(file: SegmentFile) -> int:
     return file.name.blocks.first
 
 
-def _twins(files: Iterable[SegmentFile], contents: LoadedSegments) -> set[str]:
-    """The keys of loaded segments' files whose names these files have too, written otherwise."""
-    pairs = ((file, contents.at(file.blocks)) for file in files)
-    return {
-        entry[1]
-        for file, entry in pairs
-        if entry and entry[0] == file.name and entry[1] != file.info.key
-    }
-
-
 def _named(
-    objects: Iterable[ObjectInfo], index: SourceIndex
+    objects: Iterable[ObjectInfo], index_ids: Mapping[str, str]
 ) -> tuple[list[SegmentFile], list[Refusal]]:
     files: list[SegmentFile] = []
     refused: list[Refusal] = []
@@ -185,8 +150,7 @@ def _named(
         except SegmentError as error:
             refused.append(Refusal(info, str(error)))
             continue
-        index_id = index.segment_ids.get(info.key, "")
-        files.append(SegmentFile(name, info, index_id, index.previous_ids.get(info.key, "")))
+        files.append(SegmentFile(name, info, index_ids.get(info.key, "")))
     return files, refused
 
 
@@ -201,11 +165,11 @@ def _conflicts(files: Iterable[SegmentFile], contents: LoadedSegments) -> dict[S
     reasons: dict[SegmentFile, str] = {}
     free: list[SegmentFile] = []
     for file in sorted(files, key=lambda file: (file.blocks, file.info.key)):
-        entry = contents.at(file.blocks)
-        if entry is None or entry[0] == file.name:
+        loaded = contents.at(file.blocks)
+        if loaded in (None, file.name):
             free.append(file)
         else:
-            reasons[file] = _sentence(file, f"{entry[0].file_name}, already loaded,")
+            reasons[file] = _sentence(file, f"{loaded.file_name}, already loaded,")
     for cluster in _overlapping(free):
         for file in cluster:
             other = cluster[0] if file is not cluster[0] else cluster[1]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from transforms.block_range import BlockRange
 from transforms.errors import SegmentError
-from transforms.segments.cid import CidHasher, is_cid
+from transforms.segments.cid import CidHasher
 from transforms.segments.id_chain import IdRun, index_contradiction, other_id
 from transforms.segments.inventory import SegmentFile
 from transforms.segments.segment_zip import SegmentZip, TableFile
@@ -48,17 +49,13 @@ class PreparedSegment:
         """The segment as the chain of ids has it."""
         return IdRun(self.blocks, self.blocks, self.segment_id, self.previous_id)
 
-    def index_contradictions(self) -> Iterator[str]:
-        """Where the source's `index.json` names other ids than the segment itself has."""
+    @property
+    def index_contradiction(self) -> str:
+        """What is wrong where the source's `index.json` names another id; empty where it is not."""
         name, index_id = self.file.name.file_name, self.file.index_id
-        if other_id(self.segment_id, index_id):
-            yield index_contradiction(name, self.segment_id, index_id)
-        stated, listed = self.previous_id, self.file.index_previous_id
-        if is_cid(stated) and is_cid(listed) and stated != listed:
-            yield (
-                f"{name} was made after segment {stated} by its metadata.json, but after {listed} "
-                "by the source's index.json: correct the one that is wrong"
-            )
+        if not other_id(self.segment_id, index_id):
+            return ""
+        return index_contradiction(name, self.segment_id, index_id)
 
 
 def prepare(source: Source, file: SegmentFile, folder: Path) -> PreparedSegment:
@@ -69,16 +66,10 @@ def prepare(source: Source, file: SegmentFile, folder: Path) -> PreparedSegment:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "segment.zip"
     source.fetch(file, path)
-    try:
-        with SegmentZip(path, file.name) as opened:
-            tables = {
-                table: opened.extract("history", table, folder)
-                for table in opened.tables("history")
-            }
-            opened.check("currentstate")
-            stated = opened.previous_id
-    except SegmentError as error:
-        raise SegmentError(str(error), file.name.file_name) from error
+    with _opened(path, file) as opened:
+        tables = _extracted(opened, "history", folder)
+        opened.check("currentstate")
+        stated = opened.previous_id
     sha256, segment_id = zip_digests(path)
     return PreparedSegment(file, path, sha256, segment_id, stated, tables)
 
@@ -86,15 +77,22 @@ def prepare(source: Source, file: SegmentFile, folder: Path) -> PreparedSegment:
 def prepare_state(segment: PreparedSegment, folder: Path) -> PreparedSegment:
     """Extract the current-state tables of a prepared segment below `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
+    with _opened(segment.zip_path, segment.file) as opened:
+        return replace(segment, tables=_extracted(opened, "currentstate", folder))
+
+
+@contextmanager
+def _opened(path: Path, file: SegmentFile) -> Iterator[SegmentZip]:
+    """A segment's ZIP; what is wrong with it is a `SegmentError` that names the segment."""
     try:
-        with SegmentZip(segment.zip_path, segment.file.name) as opened:
-            tables = {
-                table: opened.extract("currentstate", table, folder)
-                for table in opened.tables("currentstate")
-            }
+        with SegmentZip(path, file.name) as opened:
+            yield opened
     except SegmentError as error:
-        raise SegmentError(str(error), segment.file.name.file_name) from error
-    return replace(segment, tables=tables)
+        raise SegmentError(str(error), file.name.file_name) from error
+
+
+def _extracted(opened: SegmentZip, kind: str, folder: Path) -> dict[str, TableFile]:
+    return {table: opened.extract(kind, table, folder) for table in opened.tables(kind)}
 
 
 def zip_digests(path: Path) -> tuple[str, str]:

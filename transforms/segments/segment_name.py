@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from transforms.block_range import GREATEST_BLOCK, BlockRange
 from transforms.errors import SegmentError
 
-# Plain digits, and no more of them than the columns of the records hold (32 and 64 bits).
+# Plain digits, and no more of them than the columns of the records hold (32 and 64 bits). None are
+# padded: a segment has one name.
+_HEIGHT = "0|[1-9][0-9]{0,18}"
 _FILE_NAME = re.compile(
-    r"(?P<chain>.+)-(?P<version>[0-9]{1,9})-(?P<first>[0-9]{1,19})-(?P<last>[0-9]{1,19})\.zip"
+    rf"(?P<chain>.+)-(?P<version>0|[1-9][0-9]{{0,8}})-(?P<first>{_HEIGHT})-(?P<last>{_HEIGHT})\.zip"
 )
 _CHAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # The longest file name made of a chain id has 89 bytes more, and file systems allow 255.
@@ -37,7 +39,8 @@ class SegmentName:
         match = _FILE_NAME.fullmatch(file_name)
         if match is None:
             raise SegmentError(
-                f"{file_name!r} is not named <chain id>-<schema version>-<from>-<to>.zip"
+                f"{file_name!r} is not named <chain id>-<schema version>-<from>-<to>.zip, in plain "
+                "numbers"
             )
         _check_chain_id(match["chain"], file_name)
         blocks = BlockRange(int(match["first"]), int(match["last"]))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import codecs
 import hashlib
 import re
-import struct
 import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -37,10 +36,6 @@ _MAX_HEADER_BYTES = 1 << 16
 # PostgreSQL's names have at most 63 bytes.
 _ENTRY = re.compile(r"(?P<folder>history|currentstate)/(?P<table>[a-z][a-z0-9_]{0,62})")
 _FOLDERS = ("history/", "currentstate/")
-# The head of an entry up to its sizes: flags, method, CRC-32, deflated and inflated bytes.
-_LOCAL_HEADER = struct.Struct("<6xHH4xLLL")
-_FOLLOWED = 0x8
-_IN_ZIP64 = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +94,7 @@ class SegmentZip:
         with ExitStack() as opened:
             file = opened.enter_context(path.open("rb"))
             with damage_named(f"{name.file_name} is not a whole ZIP file", "fetch it again"):
-                self._file = BoundedFile(file)
-                self._zip = opened.enter_context(zipfile.ZipFile(self._file))
+                self._zip = opened.enter_context(zipfile.ZipFile(BoundedFile(file)))
             self._entries = self._checked_entries(max_inflated_bytes)
             self.previous_id = self._checked_metadata()
             self._opened = opened.pop_all()
@@ -165,7 +159,6 @@ class SegmentZip:
     def _chunks(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
         where, size, crc = self._where(info.filename), 0, 0
         with damage_named(f"{where} cannot be inflated", "fetch the file again"):
-            self._check_local_header(info)
             for chunk in self._inflated(info):
                 size += len(chunk)
                 crc = isal_zlib.crc32(chunk, crc)
@@ -176,21 +169,6 @@ class SegmentZip:
                 raise zipfile.BadZipFile(f"it ends after {size} of {info.file_size} bytes")
             if crc != info.CRC:
                 raise zipfile.BadZipFile(f"Bad CRC-32 for file {info.filename!r}")
-
-    def _check_local_header(self, info: zipfile.ZipInfo) -> None:
-        """Compare what the directory says of an entry with what stands before its bytes.
-
-        There, sizes and CRC may be left out where they follow the bytes, or lie in a ZIP64 field.
-        """
-        self._file.seek(info.header_offset)
-        flags, method, *facts = _LOCAL_HEADER.unpack(self._file.read(_LOCAL_HEADER.size))
-        elsewhere = {_IN_ZIP64, 0} if flags & _FOLLOWED else {_IN_ZIP64}
-        right = (info.CRC, info.compress_size, info.file_size)
-        if method != info.compress_type or any(
-            local_value != directory_value and local_value not in elsewhere
-            for local_value, directory_value in zip(facts, right, strict=True)
-        ):
-            raise zipfile.BadZipFile("its own header contradicts the directory of the ZIP")
 
     def _inflated(self, info: zipfile.ZipInfo) -> Iterator[bytes]:
         """The text of an entry, which `zipfile` finds, but inflates at half the speed."""

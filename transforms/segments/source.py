@@ -14,12 +14,10 @@ from transforms.errors import ConfigError
 from transforms.objects import ObjectInfo, ObjectReader
 from transforms.segments.cid import said
 from transforms.segments.inventory import (
-    NO_INDEX,
     NOTHING_HELD,
     Inventory,
     LoadedSegments,
     SegmentFile,
-    SourceIndex,
     take_inventory,
 )
 
@@ -58,7 +56,7 @@ class Source:
         """
         objects = self.listing() if objects is None else objects
         has_index = any(info.key == _INDEX_KEY for info in objects)
-        return take_inventory(objects, self._index() if has_index else NO_INDEX, contents)
+        return take_inventory(objects, self._index_ids() if has_index else {}, contents)
 
     @property
     def listed(self) -> float:
@@ -84,14 +82,13 @@ class Source:
             infos = [segment.info for segment in segments]
             return infos == [*pool.map(self._reader.head, [info.key for info in infos])]
 
-    def _index(self) -> SourceIndex:
+    def _index_ids(self) -> dict[str, str]:
         try:
             rows: list[dict[str, Any]] = json.loads(self._reader.read(_INDEX_KEY))
-            entries = {str(row.get("File") or row.get("file") or ""): row for row in rows}
-            return SourceIndex(
-                {file: said(row.get("HistorySegmentID")) for file, row in entries.items()},
-                {file: said(row.get("PreviousHistorySegmentID")) for file, row in entries.items()},
-            )
+            return {
+                str(row.get("File") or row.get("file") or ""): said(row.get("HistorySegmentID"))
+                for row in rows
+            }
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             where = self._reader.describe(_INDEX_KEY)
             raise ConfigError(

@@ -120,11 +120,11 @@ def damaged(place: str, arrived: Sequence[str], data: bytes | None = None) -> In
     `data` is what came last, where that was kept.
     """
     what = f"{place} does not match the SHA-256 or checksum that it carries"
-    if len(set(arrived)) > 1:
+    if len(arrived) == 1 or len(set(arrived)) > 1:
         return IntegrityError(
-            f"{what}: other bytes arrived each of {len(arrived)} times, so they are damaged on the "
-            "way: try again later; if it stays so, look for what damages them: a proxy, a network "
-            "card"
+            f"{what}: other bytes arrived each of {len(arrived)} times ({arrived[-1]} at last), so "
+            "they are damaged on the way: read it again later; if it stays so, look for what "
+            "damages them: a proxy, a network card"
         )
     lies = (
         f"{what}: the same other bytes arrived {len(arrived)} times ({arrived[0]}), so it lies "

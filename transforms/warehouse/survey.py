@@ -93,9 +93,8 @@ def survey(
     pending: list[SegmentFile] = []
     known_bad: list[Refusal] = []
     for file in inventory.fresh:
-        entry = contents.at(file.blocks)
-        if entry is not None and entry[0] == file.name:
-            if contents.files[entry[1]] not in (file.info.size, UNKNOWN_SIZE):
+        if contents.at(file.blocks) == file.name:
+            if contents.files[file.info.key] not in (file.info.size, UNKNOWN_SIZE):
                 reason = f"{file.info.key} changed after it was loaded, which stays as it is"
                 known_bad.append(Refusal(file.info, reason))
         elif file.info in refusals:

@@ -12,13 +12,13 @@ from transforms.segments.segment_name import SegmentName
 
 def held_files(keys: Iterable[str], size: int = 10) -> LoadedSegments:
     """Segments, of one chain, that were loaded from files of so many bytes."""
-    known = sorted(((SegmentName.parse(key), key) for key in keys), key=lambda one: one[0].blocks)
+    known = sorted(map(SegmentName.parse, keys), key=lambda name: name.blocks)
 
-    def at(blocks: BlockRange) -> tuple[SegmentName, str] | None:
-        place = bisect_left(known, blocks.first, key=lambda one: one[0].blocks.last)
-        if place < len(known) and known[place][0].blocks.overlaps(blocks):
+    def at(blocks: BlockRange) -> SegmentName | None:
+        place = bisect_left(known, blocks.first, key=lambda name: name.blocks.last)
+        if place < len(known) and known[place].blocks.overlaps(blocks):
             return known[place]
         return None
 
-    chain_id = known[0][0].chain_id if known else ""
-    return LoadedSegments(chain_id, {key: size for _, key in known}, at)
+    chain_id = known[0].chain_id if known else ""
+    return LoadedSegments(chain_id, {name.file_name: size for name in known}, at)

@@ -131,7 +131,6 @@ def test_the_id_of_a_file_is_that_of_its_bytes(tmp_path: Path) -> None:
         "QmReLZTKojmVKS8mHtPTDzzrvmEGEuVKst1MdmYMfjji1J ",
         "QmReLZTKojmVKS8mHtPTDzzrvmEGEuVKst1MdmYMfjji1\n",
         "QmReLZTKojmVKS8mHtPTDzzrvmEGEuVKst1MdmYMfjji0J",
-        "Qmzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz",
         "bafybeigdyrzt5sfp7udm7hu76uh7y26nf3efuylqabf3oclgtqy55fbzdi",
     ],
 )

@@ -24,9 +24,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _ids(folder: Path) -> list[tuple[str, str]]:
-    inventory = Source(FolderStore(folder)).inventory()
-    return [(segment.index_id, segment.index_previous_id) for segment in inventory.segments]
+def _ids(folder: Path) -> list[str]:
+    return [segment.index_id for segment in Source(FolderStore(folder)).inventory().segments]
 
 
 def _write_index(folder: Path, index: object) -> None:
@@ -97,24 +96,21 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "ids"),
     [
-        ([], [("", ""), ("", "")]),
-        ([{"File": _NAMES[1], "HistorySegmentID": "Qm2"}], [("", ""), ("Qm2", "")]),
+        ([], ["", ""]),
+        ([{"File": _NAMES[1], "HistorySegmentID": "Qm2"}], ["", "Qm2"]),
         (
             [
-                {"file": _NAMES[0], "HistorySegmentID": "Qm1", "PreviousHistorySegmentID": ""},
-                {"file": _NAMES[1], "HistorySegmentID": "Qm2", "PreviousHistorySegmentID": "Qm1"},
+                {"file": _NAMES[0], "HistorySegmentID": "Qm1"},
+                {"file": _NAMES[1], "HistorySegmentID": "Qm2"},
             ],
-            [("Qm1", ""), ("Qm2", "Qm1")],
+            ["Qm1", "Qm2"],
         ),
-        (
-            [{"File": _NAMES[0], "HistorySegmentID": None, "PreviousHistorySegmentID": None}],
-            [("", ""), ("", "")],
-        ),
-        ([{"HeightFrom": 1}, {"File": "elsewhere.zip"}], [("", ""), ("", "")]),
+        ([{"File": _NAMES[0], "HistorySegmentID": None}], ["", ""]),
+        ([{"HeightFrom": 1}, {"File": "elsewhere.zip"}], ["", ""]),
     ],
 )
 def test_the_index_gives_the_ids_it_knows(
-    folder: Path, rows: list[dict[str, object]], ids: list[tuple[str, str]]
+    folder: Path, rows: list[dict[str, object]], ids: list[str]
 ) -> None:
     _write_index(folder, rows)
     assert _ids(folder) == ids

@@ -101,30 +101,6 @@ def test_an_index_that_names_another_id_is_a_warning(
     assert [refusal.reason for refusal in report.failures] == [sentence]
 
 
-def test_an_index_that_names_another_predecessor_is_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    history_segment(tmp_path / "s", last=2, previous_id=_other("a"))
-    _index(tmp_path / "s", {"File": "kit-chain-1-1-2.zip", "PreviousHistorySegmentID": _other("b")})
-    with caplog.at_level(logging.WARNING):
-        assert _loaded(load_folder(tmp_path / "w", tmp_path / "s")) == ["1-2"]
-    sentence = (
-        f"kit-chain-1-1-2.zip was made after segment {_other('a')} by its metadata.json, but after "
-        f"{_other('b')} by the source's index.json: correct the one that is wrong"
-    )
-    assert _warnings(caplog) == [sentence]
-    report = load_folder(tmp_path / "strict", tmp_path / "s", settings=_STRICT)
-    assert [refusal.reason for refusal in report.failures] == [sentence]
-
-
-def test_the_word_of_the_index_is_no_word_of_the_segment(tmp_path: Path) -> None:
-    """A segment without metadata names no predecessor, whatever an index says."""
-    history_segment(tmp_path / "s", last=2, metadata=None)
-    _index(tmp_path / "s", {"File": "kit-chain-1-1-2.zip", "PreviousHistorySegmentID": _other("b")})
-    load_folder(tmp_path / "w", tmp_path / "s", settings=_STRICT)
-    assert [segment.previous_id for segment in _held(tmp_path / "w")] == [""]
-
-
 @pytest.mark.parametrize("at_once", [True, False])
 def test_a_segment_of_another_history_is_a_warning_or_refused(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, *, at_once: bool
@@ -200,10 +176,9 @@ def _shown(root: Path) -> list[tuple[object, ...]]:
 
 def test_ids_that_are_no_text_at_all_are_stored_and_say_nothing(tmp_path: Path) -> None:
     """JSON may hold halves of surrogate pairs, which no column of text can."""
-    broken = {"PreviousHistorySegmentID": "\ud800", "HistorySegmentID": "\udfff"}
     history_segment(tmp_path / "s", last=2, metadata={"PreviousHistorySegmentID": "\ud800" * 200})
     (tmp_path / "s" / "index.json").write_text(
-        json.dumps([{"File": "kit-chain-1-1-2.zip", **broken}])
+        json.dumps([{"File": "kit-chain-1-1-2.zip", "HistorySegmentID": "\udfff"}])
     )
     load_folder(tmp_path / "w", tmp_path / "s", settings=_STRICT)
     (held,) = _held(tmp_path / "w")

@@ -84,10 +84,10 @@ class Catalog:
         runs = tuple(contiguous_runs(intact)) if sizes else ()
         return LoadedSegments(self.chain_id if sizes else "", sizes, self._name_over, runs)
 
-    def _name_over(self, blocks: BlockRange) -> tuple[SegmentName, str] | None:
+    def _name_over(self, blocks: BlockRange) -> SegmentName | None:
         for segment in self.intact()._sharing(blocks):
             if self._is_intact(segment.blocks):
-                return segment.name, segment.info.key
+                return segment.name
         return None
 
     def _is_intact(self, blocks: BlockRange) -> bool:

@@ -96,7 +96,8 @@ class Loader:
         folder = self._scratch / file.blocks.key
         try:
             segment = prepare(self._source, file, folder)
-            self._judge((segment, sentence) for sentence in segment.index_contradictions())
+            if sentence := segment.index_contradiction:
+                self._judge([(segment, sentence)])
         except SegmentError as error:
             self._refuse(file, error, folder / "segment.zip")
             return None
