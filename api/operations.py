@@ -1,17 +1,16 @@
 """The operations of the read API: what each is called, what it takes, who answers it, with what.
 
 Routes, what is read from a request, `/openapi.json` and the methods of gRPC follow from this table
-and from the fields of the requests in it (`api.queries.parameters`).
-The method of an operation says in `protos.binpb` which message it answers with, over HTTP as JSON.
+and from the `.proto` files, in which the method of an operation has the message that it takes and
+the one that it answers with.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Any
 
-from api.core.descriptors import CORE, TRADING_DATA
+from api.core.descriptors import CORE, TRADING_DATA, Request
 from api.core.open_snapshots import Reading
 from api.core.workers import next_headers
 from api.queries.liquidity import list_liquidity_provisions
@@ -26,19 +25,6 @@ from api.queries.operation import Operation
 from api.queries.oracle import list_oracle_data
 from api.queries.orders import list_order_versions
 from api.queries.pagination import Record
-from api.queries.requests import (
-    ExportNetworkHistory,
-    GetSpamStatistics,
-    GetWithdrawal,
-    ListLiquidityProvisions,
-    ListNodeSignatures,
-    ListOracleData,
-    ListOrderVersions,
-    ListSegments,
-    ListWithdrawals,
-    NoParameters,
-    ObserveLiquidityProvisions,
-)
 from api.queries.signatures import list_node_signatures
 from api.queries.spam import get_spam_statistics
 from api.queries.withdrawals import get_withdrawal, list_withdrawals
@@ -46,53 +32,50 @@ from api.queries.withdrawals import get_withdrawal, list_withdrawals
 _SMALL_PAGE = 100
 
 
-def _is_small(request: ListWithdrawals | ListLiquidityProvisions | ListOracleData) -> bool:
+def _is_small(request: Request) -> bool:
     """Whether a page of few rows is asked for."""
     pages = request.pagination
-    return 0 < (pages.first or pages.last or 0) <= _SMALL_PAGE
+    rows: int = pages.first or pages.last
+    return 0 < rows <= _SMALL_PAGE
 
 
-def _spam(path: str, operation_id: str = "") -> Operation[GetSpamStatistics]:
+def _spam(path: str, operation_id: str = "") -> Operation:
     return Operation(
         "spam_statistics",
         path,
         f"{CORE}/GetSpamStatistics",
         "Get the spam statistics of a party",
-        GetSpamStatistics,
         get_spam_statistics,
         id=operation_id,
     )
 
 
-def _newest_segment(reading: Reading, _request: NoParameters) -> Record:
+def _newest_segment(reading: Reading, _request: Request) -> Record:
     newest = newest_segment(reading.snapshot)
     return newest, "" if newest is None else reading.snapshot.catalog.chain_id
 
 
-EXPORT: Operation[ExportNetworkHistory] = Operation(
+EXPORT = Operation(
     "export",
     "/api/v2/networkhistory/export",
     f"{TRADING_DATA}/ExportNetworkHistory",
     "Download one table over a range of blocks",
-    ExportNetworkHistory,
     None,  # see `api.http.downloads` and `api.rpc.calls`
 )
-STREAM: Operation[ObserveLiquidityProvisions] = Operation(
+STREAM = Operation(
     "liquidity_provision_stream",
     "/api/v2/stream/liquidity-provisions",
     f"{TRADING_DATA}/ObserveLiquidityProvisions",
     "Stream liquidity provisions: those present, then each that changes, a JSON object a "
     "line; a WebSocket on the same path gets a message for each",
-    ObserveLiquidityProvisions,
     None,  # see `api.http.streams` and `api.rpc.calls`
 )
-CALLS: Sequence[Operation[Any]] = (
+CALLS: Sequence[Operation] = (
     Operation(
         "order_versions",
         "/api/v2/order/versions/{orderId}",
         f"{TRADING_DATA}/ListOrderVersions",
         "List the versions of an order",
-        ListOrderVersions,
         list_order_versions,
         is_short=lambda _: True,
     ),
@@ -101,7 +84,6 @@ CALLS: Sequence[Operation[Any]] = (
         "/api/v2/withdrawals",
         f"{TRADING_DATA}/ListWithdrawals",
         "List withdrawals",
-        ListWithdrawals,
         list_withdrawals,
         is_short=_is_small,
     ),
@@ -110,7 +92,6 @@ CALLS: Sequence[Operation[Any]] = (
         "/api/v2/withdrawal/{id}",
         f"{TRADING_DATA}/GetWithdrawal",
         "Get one withdrawal",
-        GetWithdrawal,
         lambda reading, request: (get_withdrawal(reading, request),),
         is_short=lambda _: True,
     ),
@@ -119,7 +100,6 @@ CALLS: Sequence[Operation[Any]] = (
         "/api/v2/liquidity/provisions",
         f"{TRADING_DATA}/ListLiquidityProvisions",
         "List liquidity provisions",
-        ListLiquidityProvisions,
         list_liquidity_provisions,
         is_short=_is_small,
     ),
@@ -128,7 +108,6 @@ CALLS: Sequence[Operation[Any]] = (
         "/api/v2/oracle/data",
         f"{TRADING_DATA}/ListOracleData",
         "List oracle data",
-        ListOracleData,
         list_oracle_data,
         is_short=_is_small,
     ),
@@ -137,7 +116,6 @@ CALLS: Sequence[Operation[Any]] = (
         "/api/v2/node/signatures",
         f"{TRADING_DATA}/ListNodeSignatures",
         "List node signatures of a resource",
-        ListNodeSignatures,
         list_node_signatures,
         is_short=lambda _: True,
     ),
@@ -150,7 +128,6 @@ CALLS: Sequence[Operation[Any]] = (
         f"{TRADING_DATA}/ListAllNetworkHistorySegments",
         "List the segments that are loaded, newest first, at most 10000; "
         "where older ones follow, the header x-next-to-block says with which toBlock",
-        ListSegments,
         lambda reading, request: (segments_page(reading.snapshot, request),),
         headers=lambda reading, request: next_headers(older_segments(reading.snapshot, request)),
         is_kept=True,
@@ -161,7 +138,6 @@ CALLS: Sequence[Operation[Any]] = (
         "",
         f"{TRADING_DATA}/GetMostRecentNetworkHistorySegment",
         "Get the newest segment",
-        NoParameters,
         _newest_segment,
         is_kept=True,
     ),
@@ -170,7 +146,6 @@ CALLS: Sequence[Operation[Any]] = (
         "/api/v2/networkhistory",
         f"{TRADING_DATA}/GetNetworkHistoryStatus",
         "Get the chain; address, key and peers are empty, as there is no peer-to-peer store",
-        NoParameters,
         lambda reading, _: history_status(reading.snapshot),
         is_kept=True,
     ),
@@ -179,7 +154,6 @@ CALLS: Sequence[Operation[Any]] = (
         "/api/v2/networkhistory/bootstrap",
         f"{TRADING_DATA}/GetNetworkHistoryBootstrapPeers",
         "Get the peers to begin with: none",
-        NoParameters,
         ((),),
     ),
     Operation(
@@ -187,7 +161,6 @@ CALLS: Sequence[Operation[Any]] = (
         "",
         f"{TRADING_DATA}/GetActiveNetworkHistoryPeerAddresses",
         "Get the addresses of peers: none",
-        NoParameters,
         ((),),
     ),
     Operation(
@@ -195,7 +168,6 @@ CALLS: Sequence[Operation[Any]] = (
         "/api/v2/vega/time",
         f"{TRADING_DATA}/GetVegaTime",
         "Get the time of the newest loaded block",
-        NoParameters,
         lambda reading, _: vega_time(reading.snapshot),
         is_kept=True,
     ),
@@ -204,7 +176,6 @@ CALLS: Sequence[Operation[Any]] = (
         "/api/v2/info",
         f"{TRADING_DATA}/Info",
         "Get the version of the server",
-        NoParameters,
         (f"v{version('strata')}", ""),  # what it was built from is not known
     ),
     Operation(
@@ -212,7 +183,6 @@ CALLS: Sequence[Operation[Any]] = (
         "",
         f"{TRADING_DATA}/Ping",
         "Get an answer",
-        NoParameters,
         (),
     ),
 )

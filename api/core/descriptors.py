@@ -6,9 +6,10 @@ names, which a process may have imported with some client's generated code.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, ServiceDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
@@ -22,17 +23,39 @@ Message: TypeAlias = Descriptor
 """A message type."""
 Field: TypeAlias = FieldDescriptor
 """One field of one."""
+Request: TypeAlias = Any
+"""A message that a client asks with: values of the right types, unchecked."""
+
+# Of a message in a file, and of a field in a message.
+_MESSAGES, _FIELDS = 4, 2
+OWN_FIELDS = 1001
+"""The first number of fields that the network does not have."""
+
+
+def _compiled() -> FileDescriptorSet:
+    return FileDescriptorSet.FromString(files("api.core").joinpath("protos.binpb").read_bytes())
 
 
 def _read_pool() -> DescriptorPool:
     pool = DescriptorPool()
-    compiled = files("api.core").joinpath("protos.binpb").read_bytes()
-    for file in FileDescriptorSet.FromString(compiled).file:
+    for file in _compiled().file:
+        file.ClearField("source_code_info")
         pool.AddSerializedFile(file.SerializeToString())
     return pool
 
 
 POOL = _read_pool()
+
+
+def comments() -> Iterator[tuple[str, str]]:
+    """The full names of fields with the comments on them."""
+    for file in _compiled().file:
+        for place in file.source_code_info.location:
+            kinds, numbers = tuple(place.path[::2]), place.path[1::2]
+            if kinds == (_MESSAGES, _FIELDS) and place.leading_comments and len(numbers) == 2:
+                message = file.message_type[numbers[0]]
+                name = f"{file.package}.{message.name}.{message.field[numbers[1]].name}"
+                yield name, " ".join(place.leading_comments.split())
 
 
 @cache
@@ -60,6 +83,16 @@ def method_messages(path: str) -> tuple[Message, Message]:
     service_name, _, name = path.partition("/")
     declared = service(service_name).methods_by_name[name]
     return message(declared.input_type.full_name), message(declared.output_type.full_name)
+
+
+def request_class(path: str) -> type[Wire]:
+    """The class of what is asked of a method."""
+    return message_class(method_messages(path)[0].full_name)
+
+
+def given(message: Request) -> dict[str, Any]:
+    """The values that are set in a message, by the names of their fields."""
+    return {field.name: value for field, value in message.ListFields()}
 
 
 def is_optional(field: Field) -> bool:

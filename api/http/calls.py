@@ -7,7 +7,7 @@ not, and what compresses it (`api.http.compression`).
 from __future__ import annotations
 
 import json
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
@@ -27,7 +27,6 @@ from api.queries.messages import record_json
 from api.queries.operation import Answers, Operation
 from api.queries.pagination import Record
 
-_Request = TypeVar("_Request")
 # The network's gateway sends both types with an error, and its clients may look for either.
 _ERROR_TYPE = (b"content-type", b"application/grpc")
 _PRETTY = "application/json+pretty"
@@ -39,10 +38,10 @@ class UnknownMethodError(Exception):
     """The method is none that asks something."""
 
 
-class CallEndpoint(Generic[_Request]):
+class CallEndpoint:
     """The endpoint of one operation."""
 
-    def __init__(self, operation: Operation[_Request], runner: QueryRunner) -> None:
+    def __init__(self, operation: Operation, runner: QueryRunner) -> None:
         self._operation = operation
         self._answers = Answers(operation, runner, record_json)
         self._pretty_answers = Answers(operation, runner, _indented_json)

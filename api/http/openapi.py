@@ -1,6 +1,6 @@
 """The OpenAPI 3.1 description of what the server answers; a test holds the server to it.
 
-It follows from the operations' table and from the messages that they answer with.
+It follows from the operations' table and from their messages, with the comments there.
 """
 
 from __future__ import annotations
@@ -10,33 +10,41 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from typing import Any
 
-from api.core.descriptors import Field, Message, is_optional, json_name
-from api.http.parameters import camel
+from api.core.descriptors import Field, Message, comments, is_optional, json_name
 from api.operations import CALLS, EXPORT, STREAM
 from api.queries.operation import Operation
 from api.queries.pagination import MAX_LIMIT
-from api.queries.parameters import Group, Kind, Parameter
 from transforms.tables.column_facts import HEX_OF
 from transforms.tables.registry import HISTORY_TABLES
 
 Schema = dict[str, Any]
+_COMMENTS = dict(comments())
 
 _TEXT: Schema = {"type": "string"}
 _TRUTH: Schema = {"type": "boolean"}
 _WHOLE: Schema = {"type": "integer"}
-_PARAMETERS: Mapping[Kind, Schema] = {
-    Kind.TEXT: _TEXT,
-    Kind.HEX: {"type": "string", "pattern": f"^(([0-9a-fA-F]{{2}})*|{'|'.join(HEX_OF)})$"},
-    Kind.HEX64: {"type": "string", "pattern": "^[0-9a-fA-F]{64}$"},
-    Kind.PARTY: {"type": "string", "pattern": "^([0-9a-fA-F]{64}|network)?$"},
-    Kind.COUNT: {"type": "integer", "format": "int32", "minimum": 1, "maximum": MAX_LIMIT},
-    Kind.INT64: {"type": "integer", "format": "int64"},
-    Kind.TRUTH: _TRUTH,
-    Kind.TABLE: {
+_HEX = {"type": "string", "pattern": f"^(([0-9a-fA-F]{{2}})*|{'|'.join(HEX_OF)})$"}
+_HEX64 = {"type": "string", "pattern": "^[0-9a-fA-F]{64}$"}
+_IDS: Mapping[str, Schema] = {
+    "ListOrderVersionsRequest.order_id": _HEX64,
+    "GetWithdrawalRequest.id": _HEX64,
+    "ListWithdrawalsRequest.party_id": {
+        "type": "string",
+        "pattern": "^([0-9a-fA-F]{64}|network)?$",
+    },
+}
+"""Parameters that are other ids than bytes in hex, or the name of an id."""
+_PARAMETERS: Mapping[int, Schema] = {
+    Field.TYPE_STRING: _TEXT,
+    Field.TYPE_INT32: {"type": "integer", "format": "int32", "minimum": 1, "maximum": MAX_LIMIT},
+    Field.TYPE_INT64: {"type": "integer", "format": "int64"},
+    Field.TYPE_ENUM: {
         "type": "string",
         "enum": ["TABLE_" + table.upper() for table in HISTORY_TABLES],
     },
 }
+_REQUIRED = ("ListNodeSignaturesRequest.id", "ExportNetworkHistoryRequest.table")
+_TRUE_BY_DEFAULT = ("newest_first", "snapshot")
 _WHOLE64: Schema = {"type": "string", "pattern": "^-?[0-9]+$"}
 _VALUES: Mapping[int, Schema] = {
     Field.TYPE_STRING: _TEXT,
@@ -95,7 +103,7 @@ def document() -> bytes:
     ).encode()
 
 
-def _operation(operation: Operation[Any], answers: Schema, error: Schema | None = None) -> Schema:
+def _operation(operation: Operation, answers: Schema, error: Schema | None = None) -> Schema:
     method = operation.method.rpartition("/")[2]
     failures = {
         status: _json_answer(meaning, error or _reference("Error"))
@@ -111,23 +119,31 @@ def _operation(operation: Operation[Any], answers: Schema, error: Schema | None 
     }
 
 
-def _parameters(operation: Operation[Any]) -> Iterator[Schema]:
-    for parameter in operation.parameters:
-        if isinstance(parameter, Group):
-            for each in parameter.parameters:
-                yield _parameter(each, f"{camel(parameter.name)}.{camel(each.name)}")
+def _parameters(operation: Operation, below: Field | None = None) -> Iterator[Schema]:
+    """The parameters of an operation, those of a group under its name."""
+    message = operation.asked if below is None else below.message_type
+    for field in message.fields:
+        if field.message_type:
+            yield from _parameters(operation, field)
         else:
-            yield _parameter(parameter, camel(parameter.name))
+            begin = f"{json_name(below)}." if below else ""
+            yield _parameter(field, f"{begin}{json_name(field)}", operation.in_path)
 
 
-def _parameter(parameter: Parameter, name: str) -> Schema:
-    default = {"default": parameter.default} if parameter.kind is Kind.TRUTH else {}
+def _parameter(field: Field, name: str, in_path: str) -> Schema:
+    at = f"{field.containing_type.name}.{field.name}"
+    if field.type == Field.TYPE_BOOL:
+        schema = {**_TRUTH, "default": field.name in _TRUE_BY_DEFAULT}
+    elif field.name == "id" or field.name.endswith("_id"):
+        schema = _IDS.get(at, _HEX)
+    else:
+        schema = _PARAMETERS[field.type]
     return {
         "name": name,
-        "in": "path" if parameter.in_path else "query",
-        "required": parameter.required or parameter.in_path,
-        "description": parameter.meaning,
-        "schema": {**_PARAMETERS[parameter.kind], **default},
+        "in": "path" if name == in_path else "query",
+        "required": name == in_path or at in _REQUIRED,
+        "description": _COMMENTS[field.full_name],
+        "schema": schema,
     }
 
 
@@ -158,7 +174,7 @@ def _enveloped() -> Schema:
     return {"oneOf": [error, _object({"error": error})]}
 
 
-def _success(call: Operation[Any]) -> Schema:
+def _success(call: Operation) -> Schema:
     answer = _json_answer("OK", _reference(call.answered.name))
     return {"200": {**answer, "headers": _BLOCK_HEADERS}}
 

@@ -8,20 +8,17 @@ What a value means is not checked here, only whether it is of its type.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
 from starlette.types import Scope
 
 from api.core.api_errors import MalformedParameterError
+from api.core.descriptors import Field, Message, Request, json_name, request_class
 from api.http.answers import given_fields
 from api.queries.operation import Operation
-from api.queries.parameters import Group, Kind, Parameter, Parameters, request_of
-from api.queries.requests import TABLES
 
-_Request = TypeVar("_Request")
 QueryPairs = Iterable[tuple[str, str]]
 """Names and values of query parameters, percent-decoded, in the order given."""
 
@@ -36,7 +33,6 @@ _TRUTHS = {
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
     **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
 }
-TABLE_NUMBERS = {f"TABLE_{name.upper()}": number for number, name in enumerate(TABLES)}
 
 
 def time_limit(scope: Scope) -> float | None:
@@ -76,101 +72,89 @@ def _decoded(text: bytes) -> str:
 
 
 def read_request(
-    operation: Operation[_Request], query: QueryPairs, path: Mapping[str, str] | None = None
-) -> _Request:
-    """The request of an operation, with the parameters in its path by their names in camelCase.
+    operation: Operation, query: QueryPairs, path: Mapping[str, str] | None = None
+) -> Request:
+    """The request of an operation, with what is in its path by its name in camelCase.
 
-    Raises `MalformedParameterError`.
+    Raises `MalformedParameterError` naming the first parameter that cannot be read.
     """
-    values = read_parameters(query, operation.parameters)
-    for parameter in operation.parameters:
-        if isinstance(parameter, Parameter) and parameter.in_path:
-            values[parameter.name] = (path or {}).get(camel(parameter.name), "")
-    return request_of(operation.request, values)
+    request = request_class(operation.method)()
+    read_parameters(request, query, operation.in_path)
+    for name, text in (path or {}).items():
+        setattr(request, _fields(request.DESCRIPTOR)[name].name, text)
+    return request
 
 
-def read_parameters(query: QueryPairs, parameters: Parameters) -> dict[str, Any]:
-    """Read names and values, already percent-decoded and in any order, of the parameters given.
+def read_parameters(request: Request, query: QueryPairs, in_path: str = "") -> None:
+    """Set what is given by names and values, already percent-decoded and in any order.
 
-    Returns what was given, by name with underscores, groups as dictionaries. Raises
-    `MalformedParameterError` naming the first parameter that cannot be read.
+    A parameter that is in the path has no place in the query. Raises `MalformedParameterError`.
     """
     texts: dict[str, list[str]] = {}
     for name, value in query:
         texts.setdefault(name, []).append(value)
-    values: dict[str, Any] = {}
-    for name, given in texts.items():
+    fields: set[tuple[str, ...]] = set()
+    for name, values in texts.items():
         bracketed = _BRACKETS.fullmatch(name)
-        if bracketed is not None:
-            _read_one(values, parameters, bracketed[1].split("."), [bracketed[2], *given])
-        else:
-            _read_one(values, parameters, name.split("."), given)
-    return values
+        path, more = bracketed.groups() if bracketed else (name, None)
+        given = values if more is None else [more, *values]
+        place = _read_one(request, path.split("."), given, in_path)
+        if place in fields:
+            # Once with underscores and once in camelCase: nothing says which is meant.
+            raise MalformedParameterError(f'field already set for oneof "_{place[-1]}"')
+        if place:
+            fields.add(place)
 
 
 @cache
-def camel(name: str) -> str:
-    """A name in camelCase."""
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
+def _fields(message: Message) -> Mapping[str, Field]:
+    """The fields of a message by their names, in both spellings."""
+    return {name: field for field in message.fields for name in (field.name, json_name(field))}
 
 
 def _read_one(
-    values: dict[str, Any], parameters: Parameters, path: Iterable[str], texts: list[str]
-) -> None:
-    """Read one parameter: descend its path, then take its only value."""
-    *above, leaf = path
-    for part in above:
-        group = _find(parameters, part)
-        if group is None:
-            return
-        if not isinstance(group, Group):
-            raise MalformedParameterError(f'invalid path: "{part}" is not a message')
-        values, parameters = values.setdefault(group.name, {}), group.parameters
-    parameter = _find(parameters, leaf)
-    if parameter is None:
-        return
-    name = parameter.name
+    message: Request, path: Sequence[str], texts: Sequence[str], in_path: str
+) -> tuple[str, ...]:
+    """Read one parameter: descend its path, then take its only value. Returns the fields' names."""
+    field = _fields(message.DESCRIPTOR).get(path[0])
+    if field is None or json_name(field) == in_path:
+        return ()
+    name = field.name
+    if len(path) > 1:
+        if not field.message_type:
+            raise MalformedParameterError(f'invalid path: "{path[0]}" is not a message')
+        below = _read_one(getattr(message, name), path[1:], texts, "")
+        return (name, *below) if below else ()
     if len(texts) > 1:
         listed = ", ".join(texts)
         raise MalformedParameterError(f'too many values for field "{name}": {listed}')
-    if isinstance(parameter, Group):
-        kind = f'unsupported message type: "{parameter.message}"'
-        raise MalformedParameterError(f'parsing field "{name}": {kind}')
-    if name in values:
-        # Once with underscores and once in camelCase: nothing says which is meant.
-        raise MalformedParameterError(f'field already set for oneof "_{name}"')
     try:
-        values[name] = _read_value(parameter.kind, texts[0])
+        setattr(message, name, _read_value(field, texts[0]))
     except ValueError as error:
         raise MalformedParameterError(f'parsing field "{name}": {error}') from None
+    return (name,)
 
 
-def _find(parameters: Parameters, name: str) -> Parameter | Group | None:
-    for parameter in parameters:
-        if name in (parameter.name, camel(parameter.name)):
-            is_in_path = isinstance(parameter, Parameter) and parameter.in_path
-            return None if is_in_path else parameter
-    return None
-
-
-def _read_value(kind: Kind, text: str) -> str | int | bool:
-    if kind is Kind.TABLE:
-        return _read_table(text)
-    if kind is Kind.TRUTH:
+def _read_value(field: Field, text: str) -> str | int | bool:
+    if field.message_type:
+        raise ValueError(f'unsupported message type: "{field.message_type.full_name}"')
+    if field.type == Field.TYPE_ENUM:
+        return _read_enum(field, text)
+    if field.type == Field.TYPE_BOOL:
         if text not in _TRUTHS:
             raise ValueError(f'strconv.ParseBool: parsing "{text}": invalid syntax')
         return _TRUTHS[text]
-    if kind in (Kind.COUNT, Kind.INT64):
-        return _read_integer(text, 32 if kind is Kind.COUNT else 64)
-    return text
+    if field.type == Field.TYPE_STRING:
+        return text
+    return _read_integer(text, 32 if field.type == Field.TYPE_INT32 else 64)
 
 
-def _read_table(text: str) -> int:
-    if text in TABLE_NUMBERS:
-        return TABLE_NUMBERS[text]
+def _read_enum(field: Field, text: str) -> int:
+    names, numbers = field.enum_type.values_by_name, field.enum_type.values_by_number
+    if text in names:
+        return int(names[text].number)
     number = int(text) if _INTEGER.fullmatch(text) and len(text) <= _LONG else -1
-    if not 0 <= number < len(TABLES):
+    if number not in numbers:
         raise ValueError(f'"{text}" is not a valid value')
     return number
 

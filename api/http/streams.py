@@ -18,7 +18,7 @@ from api.core.api_errors import (
     DeadlineError,
 )
 from api.core.clients import Slots
-from api.core.descriptors import message
+from api.core.descriptors import Request, given, message
 from api.http.answers import (
     JSON,
     client_key,
@@ -70,7 +70,7 @@ class ProvisionStream:
             await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS]})
             # Sent at once: a reader should know that it is connected before anything happens.
             await send({"type": "http.response.body", "body": b"", "more_body": True})
-            lines = self._lines(criteria, seconds, snapshot=request.snapshot)
+            lines = self._lines(criteria, seconds, snapshot=_has_snapshot(request))
             if await self._pump(lines, _body, receive, send):
                 await send({"type": "http.response.body"})
 
@@ -83,7 +83,7 @@ class ProvisionStream:
             criteria, seconds = ProvisionFilter.of(request), time_limit(scope)
             with self._slots.taken(client_key(scope)):
                 room_of(scope).take(_ROOM_BYTES)
-                lines = self._lines(criteria, seconds, snapshot=request.snapshot)
+                lines = self._lines(criteria, seconds, snapshot=_has_snapshot(request))
                 if not await self._pump(lines, _frame, receive, send):
                     return
         except ApiError as error:
@@ -135,6 +135,10 @@ class ProvisionStream:
             gone.cancel()
             await asyncio.gather(sending, gone, return_exceptions=True)
             await lines.aclose()
+
+
+def _has_snapshot(request: Request) -> bool:
+    return bool(given(request).get("snapshot", True))
 
 
 def _json(record: Record) -> bytes:

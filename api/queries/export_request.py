@@ -6,10 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from api.core.api_errors import InvalidArgumentError, NotFoundError, Reason
+from api.core.api_errors import (
+    InvalidArgumentError,
+    MalformedParameterError,
+    NotFoundError,
+    Reason,
+)
+from api.core.descriptors import POOL, Request
 from api.core.open_snapshots import Reading
 from api.core.workers import Cancellation, Query
-from api.queries.requests import TABLES, ExportNetworkHistory
 from exporters.exports.plan import InvalidExportError, NotHeldError
 from exporters.exports.range_export import RangeExporter
 from exporters.zips.layout import Layout
@@ -19,13 +24,19 @@ from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.questions.holdings import Holdings
 from transforms.warehouse.questions.range_choice import TimedSegments, choose_between
 
+TABLES = {
+    value.number: value.name.removeprefix("TABLE_").lower()
+    for value in POOL.FindEnumTypeByName("datanode.api.v2.Table").values
+}
+"""The tables by the network's own numbers (spec 4.1)."""
 _PROVE_BYTES = 64 * 2**20
 """How much of a ZIP is proven before its first byte is sent; a longer one starts in seconds too."""
 
 
-def _chosen(reading: Reading, request: ExportNetworkHistory) -> tuple[int, int]:
+def _chosen(reading: Reading, request: Request) -> tuple[int, int]:
     """The first and last block that a request means. Raises `InvalidArgumentError`."""
-    if not (request.from_ or request.to):
+    begin, end = getattr(request, "from"), request.to
+    if not (begin or end):
         return request.from_block, request.to_block
     if request.from_block or request.to_block:
         what = "give fromBlock and toBlock, or from and to, and not both"
@@ -40,7 +51,7 @@ def _chosen(reading: Reading, request: ExportNetworkHistory) -> tuple[int, int]:
 
     try:
         segments = TimedSegments(reading.snapshot.catalog, ask)
-        chosen = choose_between(segments, request.from_, request.to).blocks
+        chosen = choose_between(segments, begin, end).blocks
     except RangeError as error:
         raise InvalidArgumentError(Reason.NO_SEGMENTS, str(error)) from error
     return chosen.first, chosen.last
@@ -53,13 +64,11 @@ class ExportQuery:
     exporter: RangeExporter
     warn: Callable[[str], object]
 
-    def of(self, request: ExportNetworkHistory) -> Query[Layout]:
+    def of(self, request: Request) -> Query[Layout]:
         """A request as a query of a snapshot; see `lay_out`."""
         return lambda reading, cancellation: self.lay_out(reading, request, cancellation)
 
-    def lay_out(
-        self, reading: Reading, request: ExportNetworkHistory, cancellation: Cancellation
-    ) -> Layout:
+    def lay_out(self, reading: Reading, request: Request, cancellation: Cancellation) -> Layout:
         """Lay the ZIP out; parts that exist nowhere are rendered now, which may take long.
 
         Raises `InvalidArgumentError` for what cannot be right, `NotFoundError` for what is not
@@ -68,6 +77,9 @@ class ExportQuery:
         """
         if not request.table:
             raise InvalidArgumentError(Reason.NO_TABLE, "empty table name")
+        if request.table not in TABLES:  # gRPC takes any number
+            what = f'parsing field "table": "{request.table}" is not a valid value'
+            raise MalformedParameterError(what)
         blocks = _chosen(reading, request)
         holdings = Holdings(reading.snapshot.catalog, reading.rows)
         try:

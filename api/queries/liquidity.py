@@ -7,12 +7,21 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from api.core.api_errors import FailedError, InvalidArgumentError, Reason
+from api.core.descriptors import Request, given
 from api.core.open_snapshots import OpenSnapshot, Reading
 from api.core.relations import HeldTable
 from api.queries.cursors import ID, TIME, CursorFormat, IdError, parse_id, show_id
-from api.queries.pagination import Listing, Page, QueryListing, Record, Relation, cut, page
+from api.queries.pagination import (
+    Listing,
+    Page,
+    QueryListing,
+    Record,
+    Relation,
+    cut,
+    page,
+    window_of,
+)
 from api.queries.records import liquidity_provision
-from api.queries.requests import ListLiquidityProvisions, ObserveLiquidityProvisions
 from api.queries.span_listing import SpanListing, known_spans
 from transforms.lookups.lookup_tables import (
     LISTED_PROVISIONS,
@@ -37,12 +46,12 @@ _TIME, _ID = 0, 1
 _PLACES = {"party_id": 2, "market_id": 5, "reference": 12}
 
 
-def list_liquidity_provisions(reading: Reading, request: ListLiquidityProvisions) -> Page:
+def list_liquidity_provisions(reading: Reading, request: Request) -> Page:
     """List every row of a market's or a party's provisions, or the live ones only.
 
     Raises `InvalidArgumentError`, and `FailedError` without a market and a party.
     """
-    window = request.pagination.window(_CURSORS)
+    window = window_of(request, _CURSORS)
     filters = _filters(request)
     if not filters.keys() & {"market_id", "party_id"}:
         raise FailedError(
@@ -63,9 +72,10 @@ class ProvisionFilter:
     party_id: str | None = None
 
     @classmethod
-    def of(cls, request: ObserveLiquidityProvisions) -> ProvisionFilter:
+    def of(cls, request: Request) -> ProvisionFilter:
         """Read the filter of a request. Raises `InvalidArgumentError` for what is no id."""
-        return cls(_wanted(request.market_id), _wanted(request.party_id))
+        filters = given(request)
+        return cls(_wanted(filters.get("market_id")), _wanted(filters.get("party_id")))
 
     def matches(self, provision: Record) -> bool:
         """Whether a record is one that the stream is about."""
@@ -112,7 +122,7 @@ def _wanted(text: str | None) -> str | None:
         raise InvalidArgumentError(Reason.LIQUIDITY_PROVISIONS, str(error)) from None
 
 
-def _filters(request: ListLiquidityProvisions) -> dict[str, str]:
+def _filters(request: Request) -> dict[str, str]:
     """The columns that are asked for, with their values."""
     filters: dict[str, str] = {}
     try:
@@ -128,7 +138,7 @@ def _filters(request: ListLiquidityProvisions) -> dict[str, str]:
     return filters
 
 
-def _inner(request: ListLiquidityProvisions, why: str) -> str:
+def _inner(request: Request, why: str) -> str:
     return (
         f"partyID: {request.party_id}, marketID: {request.market_id}, "
         f"reference: {request.reference}: {why}"

@@ -6,16 +6,16 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from api.core.api_errors import FailedError, Reason
+from api.core.descriptors import Request, given
 from api.core.open_snapshots import OpenSnapshot
 from api.queries.pagination import Record
-from api.queries.requests import ListSegments
 from transforms.warehouse.manifests.receipt_columns import SegmentList
 
 MOST_SEGMENTS = 10_000
 """The most in one answer: as many as go into a message that gRPC's clients take (4 MiB)."""
 
 
-def segments_page(snapshot: OpenSnapshot, request: ListSegments) -> Sequence[Record]:
+def segments_page(snapshot: OpenSnapshot, request: Request) -> Sequence[Record]:
     """The newest of the segments that are asked for, newest first; no query."""
     segments = _segments(snapshot)
     return [_record(segments, at) for at in reversed(_places(segments, request))]
@@ -27,7 +27,7 @@ def newest_segment(snapshot: OpenSnapshot) -> Record | None:
     return _record(segments, len(segments) - 1) if len(segments) else None
 
 
-def older_segments(snapshot: OpenSnapshot, request: ListSegments) -> int | None:
+def older_segments(snapshot: OpenSnapshot, request: Request) -> int | None:
     """The `to_block` that asks for the segments after a page; None where there are none."""
     segments = _segments(snapshot)
     start = _places(segments, request).start
@@ -52,9 +52,9 @@ def _segments(snapshot: OpenSnapshot) -> SegmentList:
     )
 
 
-def _places(segments: SegmentList, request: ListSegments) -> range:
+def _places(segments: SegmentList, request: Request) -> range:
     """Where the segments of a page are, ascending."""
-    last = request.to_block
+    last = given(request).get("to_block")
     end = len(segments) if last is None else bisect_right(segments.lasts, last)
     return range(max(0, end - MOST_SEGMENTS), end)
 

@@ -1,4 +1,4 @@
-"""What an operation of the read API is: a path, a method of gRPC, a request, a query, a message.
+"""What an operation of the read API is: a path, a method of gRPC, a query, and their messages.
 
 `api.operations` has all of them.
 """
@@ -7,29 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
-from api.core.descriptors import Message, method_messages
+from api.core.descriptors import Message, Request, method_messages
 from api.core.open_snapshots import Reading
 from api.core.workers import Departure, Headers, QueryRunner, block_headers
 from api.queries.pagination import Page, Record
-from api.queries.parameters import Parameters, parameters_of
 
-_Request = TypeVar("_Request")
 Write = Callable[[Message, Record], bytes]
 """How one shell writes a message."""
 
 
-def _never(_request: object) -> bool:
+def _never(_request: Request) -> bool:
     return False
 
 
-def _no_headers(_reading: Reading, _request: object) -> Headers:
+def _no_headers(_reading: Reading, _request: Request) -> Headers:
     return ()
 
 
 @dataclass(frozen=True, slots=True)
-class Operation(Generic[_Request]):
+class Operation:
     """One operation; `name` is that in the log and the counters.
 
     `path` is that of HTTP, empty where it has none; `method` that of gRPC, without the slash before
@@ -43,43 +40,47 @@ class Operation(Generic[_Request]):
     path: str
     method: str
     title: str
-    request: type[_Request]
-    query: Callable[[Reading, _Request], Page | Record] | Record | None
-    headers: Callable[[Reading, _Request], Headers] = _no_headers
+    query: Callable[[Reading, Request], Page | Record] | Record | None
+    headers: Callable[[Reading, Request], Headers] = _no_headers
     is_kept: bool = False
-    is_short: Callable[[_Request], bool] = _never
+    is_short: Callable[[Request], bool] = _never
     id: str = ""
 
     @property
-    def parameters(self) -> Parameters:
-        """What its request is made of."""
-        return parameters_of(self.request)  # type: ignore[arg-type]
+    def in_path(self) -> str:
+        """The name in camelCase of the parameter in its path; empty where there is none."""
+        return self.path.partition("{")[2].rstrip("}")
+
+    @property
+    def asked(self) -> Message:
+        """The message that it is asked with."""
+        return method_messages(self.method)[0]
 
     @property
     def answered(self) -> Message:
         """The message that it answers with."""
         return method_messages(self.method)[1]
 
-    def answer(self, reading: Reading, request: _Request, write: Write) -> tuple[bytes, Headers]:
+    def answer(self, reading: Reading, request: Request, write: Write) -> tuple[bytes, Headers]:
         """The answer to a request, as a shell writes it, and its headers."""
         headers = self.headers(reading, request)
-        if self.is_kept and request == self.request():
+        if self.is_kept and not request.ListFields():
             # What most ask for are megabytes of segments.
             kept = (self.method, write)
             body = reading.snapshot.once(kept, lambda _: self._written(reading, request, write))
             return body, headers
         return self._written(reading, request, write), headers
 
-    def _written(self, reading: Reading, request: _Request, write: Write) -> bytes:
+    def _written(self, reading: Reading, request: Request, write: Write) -> bytes:
         answer = self.query(reading, request) if callable(self.query) else self.query
         assert answer is not None
         return write(self.answered, (answer.record,) if isinstance(answer, Page) else answer)
 
 
-class Answers(Generic[_Request]):
+class Answers:
     """The answers to an operation, as one shell writes them."""
 
-    def __init__(self, operation: Operation[_Request], runner: QueryRunner, write: Write) -> None:
+    def __init__(self, operation: Operation, runner: QueryRunner, write: Write) -> None:
         self._operation = operation
         self._runner = runner
         self._write = write
@@ -88,7 +89,7 @@ class Answers(Generic[_Request]):
 
     async def of(
         self,
-        request: _Request,
+        request: Request,
         departure: Departure | None = None,
         seconds: float | None = None,
     ) -> tuple[bytes, Headers]:

@@ -13,6 +13,7 @@ from itertools import islice
 from operator import itemgetter
 
 from api.core.api_errors import InvalidArgumentError, Reason
+from api.core.descriptors import Request
 from api.core.open_snapshots import OpenSnapshot, Reading
 from api.core.relations import HeldTable, union
 from api.queries.cursors import (
@@ -27,9 +28,17 @@ from api.queries.cursors import (
     take_bytes,
 )
 from api.queries.latest_rows import LatestSource, latest, written_again
-from api.queries.pagination import Listing, Page, QueryListing, Relation, Row, cut, page
+from api.queries.pagination import (
+    Listing,
+    Page,
+    QueryListing,
+    Relation,
+    Row,
+    cut,
+    page,
+    window_of,
+)
 from api.queries.records import elements, oracle_data
-from api.queries.requests import ListOracleData
 from api.queries.span_listing import SpanListing, TimeSpan, known_spans
 from transforms.lookups import oracle_rows
 from transforms.lookups.lookup_tables import ORACLE_BY_SPEC, ORACLE_BY_TIME
@@ -63,9 +72,9 @@ _CURSORS = CursorFormat(
 _key = itemgetter(0, 1, 2)
 
 
-def list_oracle_data(reading: Reading, request: ListOracleData) -> Page:
+def list_oracle_data(reading: Reading, request: Request) -> Page:
     """List the data of a spec, or the latest of every spec. Raises `InvalidArgumentError`."""
-    window = request.pagination.window(_CURSORS)
+    window = window_of(request, _CURSORS)
     try:
         spec = parse_id(request.oracle_spec_id)
     except IdError as error:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 
 from api.core.api_errors import InvalidArgumentError, Reason
+from api.core.descriptors import Request
 from api.core.open_snapshots import Reading
 from api.core.relations import HeldTable, answered_around, union
 from api.queries.cursors import (
@@ -28,9 +29,9 @@ from api.queries.pagination import (
     Window,
     cut,
     page,
+    window_of,
 )
 from api.queries.records import order
-from api.queries.requests import ListOrderVersions
 from transforms.lookups.lookup_tables import ORDERS
 from transforms.lookups.row_columns import ORDER
 from transforms.sessions import Time
@@ -41,10 +42,10 @@ _CURSORS = CursorFormat(
 _ID, _VERSION = 1, 3
 
 
-def list_order_versions(reading: Reading, request: ListOrderVersions) -> Page:
+def list_order_versions(reading: Reading, request: Request) -> Page:
     """List an order's versions. Raises `InvalidArgumentError`."""
     order_id = _order_id(request.order_id)
-    window = request.pagination.window(_CURSORS)
+    window = window_of(request, _CURSORS)
     if window.cursor and window.cursor[1] != order_id:
         raise InvalidArgumentError(Reason.INVALID_PAGINATION, "the cursor is of another order")
     few = answered_around(lambda: _few_rows(reading, order_id))

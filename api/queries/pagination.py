@@ -13,9 +13,9 @@ from operator import eq
 from typing import Any, Protocol
 
 from api.core.api_errors import InvalidArgumentError, Reason
+from api.core.descriptors import Request, given
 from api.core.open_snapshots import Reading
 from api.queries.cursors import CursorError, CursorFormat, Values
-from api.queries.parameters import Kind, parameter
 from transforms.sessions import Time, Value
 
 Row = tuple[Any, ...]
@@ -24,50 +24,6 @@ Record = tuple[Any, ...]
 
 DEFAULT_LIMIT = 1000
 MAX_LIMIT = 5000
-
-
-@dataclass(frozen=True, slots=True)
-class Pagination:
-    """The pagination parameters as given; None: not given."""
-
-    first: int | None = parameter(Kind.COUNT, "Records after the cursor, or from the start.")
-    after: str | None = parameter(Kind.TEXT, "Cursor of the last record of the page before.")
-    last: int | None = parameter(Kind.COUNT, "Records before the cursor, or from the end.")
-    before: str | None = parameter(Kind.TEXT, "Cursor of the first record of the page after.")
-    newest_first: bool = parameter(Kind.TRUTH, "Newest first.", default=True)
-
-    def window(self, cursors: CursorFormat) -> Window:
-        """What they ask for. Raises `InvalidArgumentError` where they contradict each other."""
-        try:
-            return self._window(cursors)
-        except CursorError as error:
-            side = "after" if self.before is None else "before"
-            inner = f"failed to decode {side} cursor: {error}"
-            raise InvalidArgumentError(Reason.INVALID_PAGINATION, inner) from error
-        except ValueError as error:
-            raise InvalidArgumentError(Reason.INVALID_PAGINATION, str(error)) from error
-
-    def _window(self, cursors: CursorFormat) -> Window:
-        if self.after is not None and self.before is not None:
-            raise ValueError("cannot set both a before and after cursor")
-        forward = self.first is not None or self.after is not None
-        backward = self.last is not None or self.before is not None
-        if forward and backward:
-            raise ValueError("cannot provide both forward and backward cursors")
-        size = self.last if backward else self.first
-        if size is not None and size <= 0:
-            raise ValueError("pagination limit must be greater than 0")
-        if size is not None and size > MAX_LIMIT:
-            raise ValueError(f"pagination limit must be in range 0-{MAX_LIMIT}")
-        text = self.before if backward else self.after
-        if text == "":
-            raise CursorError("cursor is empty")
-        return Window(
-            limit=DEFAULT_LIMIT if size is None else size,
-            forward=not backward,
-            newest_first=self.newest_first,
-            cursor=() if text is None else cursors.decode(text),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +39,53 @@ class Window:
     def descending(self) -> bool:
         """Whether the rows are met from newer to older, going away from the cursor."""
         return self.newest_first == self.forward
+
+
+def window_of(request: Request, cursors: CursorFormat) -> Window:
+    """What the pagination of a request asks for.
+
+    Raises `InvalidArgumentError` where its parameters contradict each other.
+    """
+    pagination = given(request.pagination)
+    try:
+        return _window(cursors, **pagination)
+    except CursorError as error:
+        side = "before" if "before" in pagination else "after"
+        inner = f"failed to decode {side} cursor: {error}"
+        raise InvalidArgumentError(Reason.INVALID_PAGINATION, inner) from error
+    except ValueError as error:
+        raise InvalidArgumentError(Reason.INVALID_PAGINATION, str(error)) from error
+
+
+def _window(
+    cursors: CursorFormat,
+    first: int | None = None,
+    after: str | None = None,
+    last: int | None = None,
+    before: str | None = None,
+    *,
+    newest_first: bool = True,
+) -> Window:
+    if after is not None and before is not None:
+        raise ValueError("cannot set both a before and after cursor")
+    forward = first is not None or after is not None
+    backward = last is not None or before is not None
+    if forward and backward:
+        raise ValueError("cannot provide both forward and backward cursors")
+    size = last if backward else first
+    if size is not None and size <= 0:
+        raise ValueError("pagination limit must be greater than 0")
+    if size is not None and size > MAX_LIMIT:
+        raise ValueError(f"pagination limit must be in range 0-{MAX_LIMIT}")
+    text = before if backward else after
+    if text == "":
+        raise CursorError("cursor is empty")
+    return Window(
+        limit=DEFAULT_LIMIT if size is None else size,
+        forward=not backward,
+        newest_first=newest_first,
+        cursor=() if text is None else cursors.decode(text),
+    )
 
 
 class Listing(Protocol):

@@ -5,13 +5,22 @@ from __future__ import annotations
 from operator import itemgetter
 
 from api.core.api_errors import InvalidArgumentError, Reason
+from api.core.descriptors import Request
 from api.core.open_snapshots import Reading
 from api.core.relations import HeldTable, answered_around
 from api.queries.cursors import BYTES, ID, CursorFormat, IdError, parse_id
 from api.queries.few_rows import FEW_ROWS, few_rows
-from api.queries.pagination import Listing, MemoryListing, Page, QueryListing, Relation, cut, page
+from api.queries.pagination import (
+    Listing,
+    MemoryListing,
+    Page,
+    QueryListing,
+    Relation,
+    cut,
+    page,
+    window_of,
+)
 from api.queries.records import node_signature
-from api.queries.requests import ListNodeSignatures
 from transforms.lookups.lookup_tables import SIGNATURES
 from transforms.lookups.row_columns import SIGNATURE
 
@@ -20,11 +29,11 @@ _ID = 0
 _key = itemgetter(0, 1)
 
 
-def list_node_signatures(reading: Reading, request: ListNodeSignatures) -> Page:
+def list_node_signatures(reading: Reading, request: Request) -> Page:
     """List a resource's signatures. Raises `InvalidArgumentError`."""
     if not request.id:
         raise InvalidArgumentError(Reason.MISSING_RESOURCE_ID)
-    window = request.pagination.window(_CURSORS)
+    window = window_of(request, _CURSORS)
     try:
         resource = parse_id(request.id)
     except IdError as error:

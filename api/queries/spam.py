@@ -12,11 +12,10 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from api.core.api_errors import InvalidArgumentError, Reason
-from api.core.descriptors import Message, json_name, message
+from api.core.descriptors import Message, Request, json_name, message
 from api.core.open_snapshots import OpenSnapshot, Reading
 from api.queries.cursors import IdError, parse_id
 from api.queries.pagination import Record
-from api.queries.requests import GetSpamStatistics
 from transforms.spam.lines import parse_nanos
 
 _COUNTERS = {
@@ -41,7 +40,7 @@ _MAX_VOTES = "spam.protection.max.votes"
 _Statistics = dict[str, Any]
 
 
-def get_spam_statistics(reading: Reading, request: GetSpamStatistics) -> Record:
+def get_spam_statistics(reading: Reading, request: Request) -> Record:
     """One party's statistics. Raises `InvalidArgumentError`."""
     if not request.party_id:
         raise InvalidArgumentError(Reason.MISSING_PARTY_ID)

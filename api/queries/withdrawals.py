@@ -10,13 +10,23 @@ from hashlib import md5
 from operator import itemgetter
 
 from api.core.api_errors import InvalidArgumentError, NotFoundError, Reason
+from api.core.descriptors import Request, given
 from api.core.open_snapshots import OpenSnapshot, Reading
 from api.core.relations import HeldTable, answered_around
 from api.queries.cursors import ID, TIME, CursorFormat, IdError, parse_id, parse_key
 from api.queries.latest_rows import LatestSource, latest, written_again
-from api.queries.pagination import Listing, Page, QueryListing, Record, Relation, Row, cut, page
+from api.queries.pagination import (
+    Listing,
+    Page,
+    QueryListing,
+    Record,
+    Relation,
+    Row,
+    cut,
+    page,
+    window_of,
+)
 from api.queries.records import withdrawal
-from api.queries.requests import GetWithdrawal, ListWithdrawals
 from api.queries.span_listing import SpanListing, TimeSpan, known_spans
 from transforms.lookups.lookup_tables import (
     BY_ID,
@@ -33,15 +43,15 @@ _KEYS = ("vega_time", "id", "party_id")
 _key = itemgetter(_TIME, _ID, _PARTY)
 
 
-def list_withdrawals(reading: Reading, request: ListWithdrawals) -> Page:
+def list_withdrawals(reading: Reading, request: Request) -> Page:
     """List the withdrawals of a party or of all. Raises `InvalidArgumentError`."""
     party = _party(request.party_id)
-    window = request.pagination.window(_CURSORS)
+    window = window_of(request, _CURSORS)
     section = cut(current_withdrawals(reading, party, *_period(request)), window)
     return page(section, section.cursors(_CURSORS), withdrawal)
 
 
-def get_withdrawal(reading: Reading, request: GetWithdrawal) -> Record:
+def get_withdrawal(reading: Reading, request: Request) -> Record:
     """One withdrawal as it is now. Raises `InvalidArgumentError`, `NotFoundError`."""
     if not request.id:
         raise InvalidArgumentError(Reason.MISSING_WITHDRAWAL_ID)
@@ -64,9 +74,10 @@ def _party(text: str) -> str:
         raise InvalidArgumentError(Reason.INVALID_PARTY_ID) from None
 
 
-def _period(request: ListWithdrawals) -> tuple[int | None, int | None]:
+def _period(request: Request) -> tuple[int | None, int | None]:
     """The times that are asked for, in microseconds: from the first on, before the second."""
-    start, end = request.date_range.start_timestamp, request.date_range.end_timestamp
+    times = given(request.date_range)
+    start, end = times.get("start_timestamp"), times.get("end_timestamp")
     if start is not None and end is not None and start > end:
         raise InvalidArgumentError(
             Reason.INVALID_DATE_RANGE, f"it starts at {start}, after its end at {end}"

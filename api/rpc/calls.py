@@ -10,17 +10,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from typing import Any
 
 from api.core.api_errors import ApiError, Code
-from api.core.descriptors import message_class
+from api.core.descriptors import Request, given, message_class
 from api.core.telemetry import log
 from api.core.workers import Blocks
 from api.operations import EXPORT, STREAM
 from api.queries.liquidity import ProvisionFilter
 from api.queries.operation import Answers, Operation
 from api.queries.pagination import Record
-from api.queries.requests import ExportNetworkHistory
 from api.rpc.call import Call, Unary
 from api.rpc.wire import encoded, read_request, write_record
 from api.service import Service
@@ -43,7 +41,7 @@ class Calls:
         self._service = service
         self._stall_seconds = service.settings.limits.stall_seconds
 
-    def unary(self, operation: Operation[Any]) -> Unary:
+    def unary(self, operation: Operation) -> Unary:
         """What answers the calls of an operation with one message."""
         runner = self._service.calls
         answers = Answers(operation, runner, write_record)
@@ -76,7 +74,7 @@ class Calls:
             self._service.metrics.damaged.inc()
             raise
 
-    async def _send_export(self, request: ExportNetworkHistory, call: Call) -> None:
+    async def _send_export(self, request: Request, call: Call) -> None:
         runner = self._service.downloads
         query = self._service.exports.of(request)
         layout, _ = await runner.run(query, seconds=call.seconds_left)
@@ -98,7 +96,8 @@ class Calls:
         async with self._slot(call):
             # Sent at once: a reader should know that it is connected before anything happens.
             await call.send_headers()
-            feed = self._service.feed.batches(criteria, _observed, snapshot=request.snapshot)
+            snapshot = given(request).get("snapshot", True)
+            feed = self._service.feed.batches(criteria, _observed, snapshot=snapshot)
             async with aclosing(feed) as batches:
                 async for batch in batches:
                     # Messages one after the other are one message with the lists of all.

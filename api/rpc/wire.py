@@ -1,6 +1,6 @@
 """Messages of the wire: requests from them, and records as them, without a detour through JSON.
 
-A request has the same values as REST reads from its parameters. A record becomes keyword arguments,
+A record becomes keyword arguments,
 a dictionary by field name, of which the protobuf library makes the message in one go: numbers,
 texts and names of enum values are taken as they are, and None is not set. What it refuses, which
 only hostile data holds, is then made to fit.
@@ -8,20 +8,26 @@ only hostile data holds, is then made to fit.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 from google.protobuf.message import DecodeError
 from google.protobuf.message import Message as Wire
 
 from api.core.api_errors import MalformedParameterError
-from api.core.descriptors import Field, Message, message_class, method_messages
+from api.core.descriptors import (
+    OWN_FIELDS,
+    Field,
+    Message,
+    Request,
+    message_class,
+    method_messages,
+    request_class,
+)
 from api.queries.messages import Converter, Dictionary, converter
 from api.queries.operation import Operation
 from api.queries.pagination import Record
-from api.queries.parameters import Group, Kind, Parameter, Parameters, request_of
-from api.queries.requests import TABLES
 
 Arguments = Dictionary
 
@@ -32,7 +38,6 @@ _WHOLE = {
     Field.TYPE_UINT64: (64, False),
 }
 """Bits of a type of numbers, and whether it has a sign."""
-_Request = TypeVar("_Request")
 Metadata = Callable[[str], str]
 """What a call brings besides its message, by name; nothing where it brings none."""
 _MOST_DIGITS = 18
@@ -100,36 +105,30 @@ def parse(wire: type[Wire], data: bytes) -> Any:  # noqa: ANN401 - its fields ar
         raise MalformedParameterError(f"the request is no {name}") from None
 
 
-def read_request(operation: Operation[_Request], data: bytes, metadata: Metadata) -> _Request:
-    """The request that a client sent. Raises `MalformedParameterError`."""
-    wire = message_class(method_messages(operation.method)[0].full_name)
-    values = _values(parse(wire, data), operation.parameters)
-    for parameter in operation.parameters:
-        if isinstance(parameter, Parameter) and (text := metadata(parameter.metadata)):
-            values[parameter.name] = _read_metadata(parameter, text)
-    return request_of(operation.request, values)
+def read_request(operation: Operation, data: bytes, metadata: Metadata) -> Request:
+    """The request that a client sent. Raises `MalformedParameterError`.
+
+    For fields that only we have, metadata does as well.
+    """
+    request = parse(request_class(operation.method), data)
+    for field in _own_fields(operation.method):
+        name = f"x-{field.name.replace('_', '-')}"
+        if text := metadata(name):
+            setattr(request, field.name, _read_metadata(field, name, text))
+    return request
 
 
-def _values(message: Wire, parameters: Parameters) -> dict[str, Any]:
-    """What is set of the parameters that the message has."""
-    fields = message.DESCRIPTOR.fields_by_name
-    values: dict[str, Any] = {}
-    for parameter in parameters:
-        name = parameter.name
-        if name not in fields or (fields[name].has_presence and not message.HasField(name)):
-            continue
-        value = getattr(message, name)
-        if isinstance(parameter, Group):
-            value = _values(value, parameter.parameters)
-        elif parameter.kind is Kind.TABLE and not 0 <= value < len(TABLES):
-            raise MalformedParameterError(f'parsing field "{name}": "{value}" is not a valid value')
-        values[name] = value
-    return values
+@cache
+def _own_fields(method: str) -> Sequence[Field]:
+    fields = method_messages(method)[0].fields
+    return [field for field in fields if field.number >= OWN_FIELDS]
 
 
-def _read_metadata(parameter: Parameter, text: str) -> int | bool:
-    if parameter.kind is Kind.TRUTH:
+def _read_metadata(field: Field, name: str, text: str) -> str | int | bool:
+    if field.type == Field.TYPE_BOOL:
         return text != "false"
+    if field.type == Field.TYPE_STRING:
+        return text
     if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
-        raise MalformedParameterError(f"{parameter.metadata} is {text!r:.60}, not a block")
+        raise MalformedParameterError(f"{name} is {text!r:.60}, not a block")
     return int(text)

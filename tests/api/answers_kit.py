@@ -44,7 +44,7 @@ def ask(reading: Reading, request: str) -> tuple[int, Json]:
 
 
 def _answer(
-    operation: Operation[Any], reading: Reading, query: QueryPairs, path: dict[str, str]
+    operation: Operation, reading: Reading, query: QueryPairs, path: dict[str, str]
 ) -> bytes:
     request = read_request(operation, query, path)
     return operation.answer(reading, request, record_json)[0]

@@ -14,9 +14,9 @@ from api.core.open_snapshots import OpenSnapshots, Reading
 from api.queries.liquidity import changed_provisions, current_provisions
 from api.queries.network import segments_page, vega_time
 from api.queries.orders import list_order_versions
-from api.queries.requests import ListOrderVersions, ListSegments
 from tests.api.answers_kit import ask, load, page
 from tests.api.chain_kit import ORDER, chain_folder
+from tests.api.message_types import LIST_ORDER_VERSIONS, LIST_SEGMENTS
 from tests.cid_kit import cid_of
 from tests.segments_kit import Table, block_time, build_segment, columns, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES, change_rows, relist
@@ -109,7 +109,7 @@ def test_many_threads_read_while_the_snapshot_changes(tmp_path: Path) -> None:
     def read() -> None:
         while not stop.wait(0.005):
             with snapshots.reading() as reading:
-                found = list_order_versions(reading, ListOrderVersions(ORDER))
+                found = list_order_versions(reading, LIST_ORDER_VERSIONS(order_id=ORDER))
                 height = reading.snapshot.newest.height if reading.snapshot.newest else 0
                 assert len(found.records) == {10: 1, 20: 3}[height]
                 seen.add(height)
@@ -192,7 +192,7 @@ def test_the_network_is_known_without_a_query(tmp_path: Path) -> None:
     load(source, root)
     sources = [source / f"kit-chain-1-{blocks}.zip" for blocks in ("1-10", "11-20")]
     with OpenSnapshots.open(open_warehouse(root)) as snapshots, snapshots.reading() as reading:
-        newest, oldest = segments_page(reading.snapshot, ListSegments())
+        newest, oldest = segments_page(reading.snapshot, LIST_SEGMENTS())
         assert (newest[:2], oldest[:2]) == ((11, 20), (1, 10))
         assert newest[4:] == (1, "kit-chain")
         assert oldest[3] == ""

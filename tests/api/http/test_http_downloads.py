@@ -16,8 +16,8 @@ import httpx2
 import pytest
 
 from api.core.server_settings import Limits
-from api.queries.requests import TABLES
 from tests import zip_readers
+from tests.api.message_types import TABLE_NUMBERS
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import CHAIN, SECOND, Site
 from tests.cases import each_of
@@ -118,7 +118,7 @@ def test_rows_that_no_query_can_find_are_exported_too(tmp_path: Path) -> None:
 @each_of("table", HISTORY_TABLES)
 def test_every_table_is_exported_by_name_and_by_number(served: Served, table: str) -> None:
     by_name = _fetch(served, f"{_PATH}?fromBlock=1&toBlock=20&table=TABLE_{table.upper()}")
-    by_number = _fetch(served, f"{_PATH}?from_block=1&to_block=20&table={TABLES.index(table)}")
+    by_number = _fetch(served, f"{_PATH}?from_block=1&to_block=20&table={TABLE_NUMBERS[table]}")
     assert by_name.status_code == by_number.status_code == 200
     assert by_name.content == by_number.content
     assert by_name.headers["content-disposition"].endswith(f"={CHAIN}-{table}-1-20.zip")

@@ -10,17 +10,15 @@ from hypothesis import strategies as st
 
 from api.core.api_errors import Code, MalformedParameterError
 from api.http.parameters import read_parameters, read_request
-from api.operations import CALLS, EXPORT, STREAM
-from api.queries.parameters import Parameters, parameters_of
-from api.queries.requests import (
-    DateRange,
-    ListLiquidityProvisions,
-    ListWithdrawals,
-    ObserveLiquidityProvisions,
+from api.operations import CALLS, STREAM
+from tests.api.message_types import (
+    EXPORT_HISTORY,
+    LIST_PROVISIONS,
+    LIST_WITHDRAWALS,
+    OBSERVE_PROVISIONS,
 )
 from tests.cases import each_of
 
-_PARAMETERS: Parameters = (*parameters_of(ListWithdrawals), EXPORT.parameters[-1])
 _CALLS = {operation.name: operation for operation in CALLS}
 
 
@@ -45,7 +43,7 @@ _CALLS = {operation.name: operation for operation in CALLS}
         ),
         ([("table", "TABLE_ORDERS")], {"table": 5}),
         ([("table", "05")], {"table": 5}),
-        ([("unknown", "1"), ("partyID", "x"), ("pagination.After", "x")], {"pagination": {}}),
+        ([("unknown", "1"), ("partyID", "x"), ("pagination.After", "x")], {}),
         ([("unknown.first", "1")], {}),
         ([("partyId", "a"), ("other", "1"), ("other", "2")], {"party_id": "a"}),
     ],
@@ -53,7 +51,10 @@ _CALLS = {operation.name: operation for operation in CALLS}
 def test_names_come_in_both_spellings_and_unknown_ones_are_passed_over(
     query: list[tuple[str, str]], read: dict[str, Any]
 ) -> None:
-    assert read_parameters(query, _PARAMETERS) == read
+    message = EXPORT_HISTORY if "table" in read else LIST_WITHDRAWALS
+    request = message()
+    read_parameters(request, query)
+    assert request == message(**read)
 
 
 @each_of(
@@ -81,8 +82,9 @@ def test_names_come_in_both_spellings_and_unknown_ones_are_passed_over(
 def test_what_is_not_of_its_type_is_refused_by_name(
     query: list[tuple[str, str]], message: str
 ) -> None:
+    request = EXPORT_HISTORY() if query[0][0] == "table" else LIST_WITHDRAWALS()
     with pytest.raises(MalformedParameterError) as caught:
-        read_parameters(query, _PARAMETERS)
+        read_parameters(request, query)
     assert message in caught.value.message
     assert (caught.value.code, caught.value.status) == (Code.INVALID_ARGUMENT, 400)
     assert caught.value.detail is None
@@ -90,23 +92,30 @@ def test_what_is_not_of_its_type_is_refused_by_name(
 
 @given(st.lists(st.tuples(st.text(max_size=30), st.text(max_size=30)), max_size=5))
 def test_any_query_is_read_or_refused(query: list[tuple[str, str]]) -> None:
+    request = LIST_WITHDRAWALS()
     try:
-        read = read_parameters(query, _PARAMETERS)
+        read_parameters(request, query)
     except MalformedParameterError:
         return
-    assert read.keys() <= {parameter.name for parameter in _PARAMETERS}
+    assert LIST_WITHDRAWALS.FromString(request.SerializeToString()) == request
 
 
 def test_requests_are_what_the_parameters_say() -> None:
     assert read_request(
         _CALLS["withdrawals"], [("partyId", "ab"), ("dateRange.startTimestamp", "5")]
-    ) == ListWithdrawals("ab", DateRange(5))
+    ) == LIST_WITHDRAWALS(party_id="ab", date_range={"start_timestamp": 5})
     oracle_data = read_request(_CALLS["oracle_data"], [("oracle_spec_id", "f1")])
     assert oracle_data.oracle_spec_id == "f1"
     assert read_request(
         _CALLS["liquidity_provisions"], [("marketId", "m"), ("live", "true"), ("reference", "r")]
-    ) == ListLiquidityProvisions("m", reference="r", live=True)
-    assert read_request(STREAM, []) == ObserveLiquidityProvisions(None, None, snapshot=True)
-    assert read_request(
-        STREAM, [("partyId", ""), ("snapshot", "false")]
-    ) == ObserveLiquidityProvisions(None, "", snapshot=False)
+    ) == LIST_PROVISIONS(market_id="m", reference="r", live=True)
+    assert read_request(STREAM, []) == OBSERVE_PROVISIONS()
+    assert read_request(STREAM, [("partyId", ""), ("snapshot", "false")]) == OBSERVE_PROVISIONS(
+        party_id="", snapshot=False
+    )
+
+
+def test_a_parameter_of_the_path_has_no_place_in_the_query() -> None:
+    query, path = [("orderId", "a"), ("order_id", "b")], {"orderId": "c"}
+    assert read_request(_CALLS["order_versions"], query, path).order_id == "c"
+    assert read_request(_CALLS["order_versions"], query).order_id == ""

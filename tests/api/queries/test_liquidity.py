@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from api.core.api_errors import InvalidArgumentError
+from api.core.descriptors import Request
 from api.core.open_snapshots import OpenSnapshots
 from api.queries import liquidity
 from api.queries.liquidity import (
@@ -18,7 +19,6 @@ from api.queries.liquidity import (
 )
 from api.queries.pagination import Record
 from api.queries.provision_feed import BEGIN, Present, batches, encoded
-from api.queries.requests import ObserveLiquidityProvisions
 from tests.api.answers_kit import Json, ask, load, page
 from tests.api.chain_kit import (
     ALICE,
@@ -32,6 +32,7 @@ from tests.api.chain_kit import (
     provision_row,
     small_chain,
 )
+from tests.api.message_types import OBSERVE_PROVISIONS
 from tests.cases import each_of
 from tests.segments_kit import build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
@@ -88,7 +89,7 @@ def test_what_is_no_id_is_refused() -> None:
     status, body = ask(small_chain(), f"{_PATH}?marketId=zz")
     assert (status, body["details"][0]["code"]) == (400, 280001)
     with pytest.raises(InvalidArgumentError, match="'zz': not a valid hex id"):
-        ProvisionFilter.of(ObserveLiquidityProvisions(party_id="zz"))
+        ProvisionFilter.of(OBSERVE_PROVISIONS(party_id="zz"))
 
 
 def _current(wanted: ProvisionFilter) -> list[tuple[str, str]]:
@@ -107,19 +108,17 @@ def test_current_is_the_last_row_of_each_provision_also_from_before_the_first_se
 @each_of(
     ("asked", "ids"),
     [
-        (ObserveLiquidityProvisions(), ["f3", "f1", "f2"]),
-        (ObserveLiquidityProvisions(market_id=MARKET), ["f1", "f2"]),
-        (ObserveLiquidityProvisions(market_id=MARKET.upper()), ["f1", "f2"]),
-        (ObserveLiquidityProvisions(party_id=BOB), ["f2"]),
-        (ObserveLiquidityProvisions(OTHER_MARKET, ALICE), ["f3"]),
-        (ObserveLiquidityProvisions(OTHER_MARKET, BOB), []),
-        (ObserveLiquidityProvisions(market_id=""), []),
-        (ObserveLiquidityProvisions(party_id="network"), []),
+        (OBSERVE_PROVISIONS(), ["f3", "f1", "f2"]),
+        (OBSERVE_PROVISIONS(market_id=MARKET), ["f1", "f2"]),
+        (OBSERVE_PROVISIONS(market_id=MARKET.upper()), ["f1", "f2"]),
+        (OBSERVE_PROVISIONS(party_id=BOB), ["f2"]),
+        (OBSERVE_PROVISIONS(market_id=OTHER_MARKET, party_id=ALICE), ["f3"]),
+        (OBSERVE_PROVISIONS(market_id=OTHER_MARKET, party_id=BOB), []),
+        (OBSERVE_PROVISIONS(market_id=""), []),
+        (OBSERVE_PROVISIONS(party_id="network"), []),
     ],
 )
-def test_a_stream_is_about_a_market_a_party_both_or_all(
-    asked: ObserveLiquidityProvisions, ids: list[str]
-) -> None:
+def test_a_stream_is_about_a_market_a_party_both_or_all(asked: Request, ids: list[str]) -> None:
     assert [id_ for id_, _ in _current(ProvisionFilter.of(asked))] == ids
 
 

@@ -17,14 +17,15 @@ from api.queries.pagination import (
     Listing,
     MemoryListing,
     Page,
-    Pagination,
     QueryListing,
     Relation,
     Row,
     Window,
     cut,
     page,
+    window_of,
 )
+from tests.api.message_types import LIST_WITHDRAWALS
 from tests.cases import each_of
 from transforms.sessions import SessionPool
 from transforms.stores.folder_store import FolderStore
@@ -72,9 +73,12 @@ def make(request: pytest.FixtureRequest, reading: Reading) -> Make:
     return _in_memory if request.param == "memory" else in_query
 
 
+def _window(pagination: dict[str, Any]) -> Window:
+    return window_of(LIST_WITHDRAWALS(pagination=pagination), _CURSORS)
+
+
 def _ask(listing: Listing, **pagination: Any) -> Page:
-    window = Pagination(**pagination).window(_CURSORS)
-    found = cut(listing, window)
+    found = cut(listing, _window(pagination))
     return page(found, found.cursors(_CURSORS), lambda row: row)
 
 
@@ -203,7 +207,7 @@ def test_a_cursor_without_the_further_key_loses_no_row(
     ],
 )
 def test_what_is_not_said_has_a_default(given: dict[str, Any], window: Window) -> None:
-    assert Pagination(**given).window(_CURSORS) == window
+    assert _window(given) == window
 
 
 @each_of(
@@ -229,7 +233,7 @@ def test_what_is_not_said_has_a_default(given: dict[str, Any], window: Window) -
 )
 def test_what_contradicts_itself_is_refused(given: dict[str, Any], inner: str) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
-        Pagination(**given).window(_CURSORS)
+        _window(given)
     assert caught.value.detail is not None
     assert (caught.value.detail.code, caught.value.detail.inner) == (10028, inner)
     assert caught.value.code is Code.INVALID_ARGUMENT

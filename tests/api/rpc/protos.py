@@ -24,6 +24,7 @@ def compiled() -> bytes:
             f"--proto_path={files('grpc_tools') / '_proto'}",
             f"--descriptor_set_out={made.name}",
             "--include_imports",
+            "--include_source_info",
             *sources,
         ]
         if protoc.main(arguments):

@@ -13,8 +13,8 @@ import httpx2
 import pytest
 
 from api.core.server_settings import Limits
-from api.queries.requests import TABLES
 from exporters.zips.layout import Layout
+from tests.api.message_types import TABLE_NUMBERS
 from tests.api.rpc.kit import (
     Client,
     FailedCallError,
@@ -75,7 +75,7 @@ def test_an_export_is_the_zip_of_rest_in_messages_of_a_mebibyte(wide: Served) ->
 
 @each_of("table", HISTORY_TABLES)
 def test_every_table_is_exported_as_by_rest(built: Served, table: str) -> None:
-    number = TABLES.index(table)
+    number = TABLE_NUMBERS[table]
     with client_of(built) as rpc:
         call = rpc.stream("ExportNetworkHistory", from_block=1, to_block=20, table=number)
         found = b"".join(message.data for message in messages(call))
