@@ -10,7 +10,7 @@ from pathlib import Path
 from api.core.clients import RateLimiter, Slots, Unread
 from api.core.connections import Connections
 from api.core.health import Health
-from api.core.open_snapshots import OpenSnapshot, OpenSnapshots, Reading
+from api.core.open_snapshots import OpenSnapshots, Reading
 from api.core.server_settings import ServeSettings
 from api.core.telemetry import Metrics, log
 from api.core.workers import QueryRunner, Workers
@@ -41,10 +41,10 @@ def _warehouse(locations: Locations) -> Warehouse:
     )
 
 
-def _prepare(reading: Reading, before: OpenSnapshot | None) -> None:
+def _prepare(reading: Reading) -> None:
     """Find what listings need of a snapshot before any request asks for it."""
-    withdrawals.prepare(reading, before)
-    oracle.prepare(reading, before)
+    withdrawals.prepare(reading)
+    oracle.prepare(reading)
 
 
 class Service:

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
 from time import monotonic
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from api.core.api_errors import UnavailableError
 from api.core.damage import Damage, Losses, LostFiles
@@ -58,7 +58,8 @@ class OpenSnapshot:
     `lost` are files that are not among them: with any, no rows may be asked. `indexes` are the
     index files, by the key of their volume. `segment_lists` are the segments of each volume, by its
     key, None where their manifests are lost; `newest` is None where no block is loaded; `captures`
-    names the file of spam captures; `tables` are those that were asked for, by volume.
+    names the file of spam captures; `tables` are those that were asked for, by volume; `users` are
+    the jobs that read it, and one more while it is the newest.
     """
 
     catalog: Catalog
@@ -71,8 +72,7 @@ class OpenSnapshot:
     newest: Block | None = None
     captures: str | None = None
     tables: dict[tuple[str, str], HeldTable] = field(default_factory=dict)
-    users: int = 0
-    retired: bool = False
+    users: int = 1
     _built: dict[Hashable, object] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -119,10 +119,6 @@ class OpenSnapshot:
             self._built[name] = build(self)
         built: _Built = self._built[name]  # type: ignore[assignment]
         return built
-
-    def made(self, name: str) -> Any:  # noqa: ANN401 - what `once` built
-        """What `once` built by a name; None where it did not."""
-        return self._built.get(name)
 
     def table(self, volume: Volume, table: str) -> HeldTable:
         """A table of a volume that has it."""
@@ -190,13 +186,8 @@ class Reading:
 
     def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
         """Run a statement; see `Session.rows`."""
-        with self._examined():
-            return self.session.rows(sql, values)
-
-    @contextmanager
-    def _examined(self) -> Iterator[None]:
         try:
-            yield
+            return self.session.rows(sql, values)
         except UnreadableFilesError as error:
             raise self.examine(error.paths) or error from error.__cause__
 
@@ -215,7 +206,7 @@ class Reading:
         self.session.interrupt()
 
 
-Prepare = Callable[[Reading, OpenSnapshot | None], object]
+Prepare = Callable[[Reading], object]
 
 
 class OpenSnapshots:
@@ -248,7 +239,7 @@ class OpenSnapshots:
         """Open a warehouse for serving, whether or not anything is loaded yet, or lost.
 
         `threads` and `memory_limit` are DuckDB's, for all requests together. `prepare` is called
-        with each snapshot, and the one before, so that no request has to wait for what it makes.
+        with each snapshot, so that no request has to wait for what it makes.
         """
         with ExitStack() as closing:
             scratch = Path(closing.enter_context(TemporaryDirectory(prefix="strata-")))
@@ -364,7 +355,7 @@ class OpenSnapshots:
         with self._lock:
             former, self._current = self._current, following
         if former is not None:
-            self._retire(former)
+            self._release(former)
 
     @contextmanager
     def reading(
@@ -386,11 +377,7 @@ class OpenSnapshots:
             with nullcontext(short) if short else self._pool.session() as session:
                 yield Reading(snapshot, session, partial(self._examine, snapshot.catalog))
         finally:
-            with self._lock:
-                snapshot.users -= 1
-                unused = snapshot.retired and not snapshot.users
-            if unused:
-                self._let_go(snapshot)
+            self._release(snapshot)
 
     def check_rows(self) -> None:
         """Raise `UnavailableError` where files of the newest snapshot are lost or damaged."""
@@ -417,14 +404,12 @@ class OpenSnapshots:
                     self._damage = Damage(_NEW_COPIES)
             return UnavailableError(self._damage.sentence) if self._damage else None
 
-    def _retire(self, snapshot: OpenSnapshot) -> None:
+    def _release(self, snapshot: OpenSnapshot) -> None:
+        """Count one user less, and let go of the files after the last one."""
         with self._lock:
-            snapshot.retired = True
-            unused = not snapshot.users
-        if unused:
-            self._let_go(snapshot)
-
-    def _let_go(self, snapshot: OpenSnapshot) -> None:
+            snapshot.users -= 1
+            if snapshot.users:
+                return
         for alias in snapshot.aliases:
             self._pool.release(alias)
         if self._current is not None:
@@ -482,7 +467,7 @@ class OpenSnapshots:
         with self._pool.session() as session:
             snapshot.newest = _newest(session, snapshot)
             if self._prepare is not None:
-                self._prepare(Reading(snapshot, session), current)
+                self._prepare(Reading(snapshot, session))
 
     def _segments(self, snapshot: OpenSnapshot) -> Mapping[str, SegmentList] | None:
         """The segments; None where the manifests of some are lost."""
@@ -498,9 +483,8 @@ class OpenSnapshots:
 
 def _is_same(former: OpenSnapshot, following: OpenSnapshot, volume: str) -> bool:
     """Whether a volume is asked at the same places."""
-    return (former.files.get(volume), former.indexes.get(volume)) == (
-        *(following.files.get(volume), following.indexes.get(volume)),
-    )
+    has_same_file = former.files.get(volume) == following.files.get(volume)
+    return has_same_file and former.indexes.get(volume) == following.indexes.get(volume)
 
 
 def _newest(session: Session, snapshot: OpenSnapshot) -> Block | None:

@@ -7,14 +7,13 @@ counts. Which these are is found once per snapshot.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from api.core.open_snapshots import OpenSnapshot, Reading
 from api.core.relations import HeldTable, answered_around
 from api.queries.cursors import Values
 from api.queries.pagination import Listing, Row
-from transforms.block_range import BlockRange
 from transforms.lookups.identities import Identities, halves_sql, identities_of
 from transforms.lookups.repeated import repeated
 
@@ -37,11 +36,6 @@ class LatestSource:
     identity: Callable[[Row], bytes]
     key: Callable[[Row], Values]
 
-    @property
-    def name(self) -> str:
-        """The name by which a snapshot keeps what was found."""
-        return f"{self.table} written again"
-
 
 def latest(reading: Reading, source: LatestSource, listing: Listing) -> Listing:
     """The rows of all volumes without those that a newer volume has written again."""
@@ -49,17 +43,18 @@ def latest(reading: Reading, source: LatestSource, listing: Listing) -> Listing:
     return _LatestListing(listing, source, again) if again else listing
 
 
-def written_again(
-    reading: Reading, source: LatestSource, before: OpenSnapshot | None = None
-) -> Mapping[bytes, int]:
+def written_again(reading: Reading, source: LatestSource) -> Mapping[bytes, int]:
     """The rows that more than one volume has, each with its last time in microseconds.
 
-    Found once per snapshot; with the one `before`, only what it did not have is looked for.
+    Found once per snapshot.
     """
-    return reading.snapshot.once(
-        source.name,
-        lambda snapshot: answered_around(lambda: _written_again(reading, snapshot, source, before)),
-    )
+
+    def find() -> Mapping[bytes, int]:
+        tables = source.tables(reading.snapshot)
+        return repeated([_identities(reading, source, table) for table in tables])
+
+    name = f"{source.table} written again"
+    return reading.snapshot.once(name, lambda _: answered_around(find))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,53 +78,6 @@ class _LatestListing:
     def _is_last(self, row: Row) -> bool:
         last = self.written_again.get(self.source.identity(row))
         return last is None or bool(self.source.key(row)[0] >= last)
-
-
-def _written_again(
-    reading: Reading, snapshot: OpenSnapshot, source: LatestSource, before: OpenSnapshot | None
-) -> Mapping[bytes, int]:
-    tables_by_key = {table.volume: table for table in source.tables(snapshot)}
-    past = _past(source, before)
-    past_times, fresh = _known(tables_by_key, past)
-    if len(tables_by_key) < 2 or not fresh:
-        return past_times  # with what was found of volumes that are one by now, which is still true
-    identities = {key: _identities(reading, source, table) for key, table in tables_by_key.items()}
-    times = repeated([*identities.values()], [identities[key] for key in fresh])
-    return {**past_times, **times}
-
-
-@dataclass(frozen=True, slots=True)
-class _Past:
-    """What was found of another snapshot, with its volumes and their blocks."""
-
-    volumes: Mapping[str, BlockRange]
-    again: Mapping[bytes, int]
-
-
-def _past(source: LatestSource, before: OpenSnapshot | None) -> _Past | None:
-    times = None if before is None else before.made(source.name)
-    if before is None or times is None:
-        return None
-    return _Past({table.volume: table.blocks for table in source.tables(before)}, times)
-
-
-def _known(
-    tables: Mapping[str, HeldTable], past: _Past | None
-) -> tuple[Mapping[bytes, int], Iterable[str]]:
-    """What was found before, and the volumes of which it was not.
-
-    Nothing is known where one of its volumes is gone whose blocks are not in a newer one.
-    """
-    if past is None:
-        return {}, [*tables]
-    fresh = [key for key in tables if key not in past.volumes]
-    for key, blocks in past.volumes.items():
-        if key not in tables and not any(
-            tables[new].blocks.first <= blocks.first and blocks.last <= tables[new].blocks.last
-            for new in fresh
-        ):
-            return {}, [*tables]
-    return past.again, fresh
 
 
 def _identities(reading: Reading, source: LatestSource, table: HeldTable) -> Identities:

@@ -87,10 +87,10 @@ def list_oracle_data(reading: Reading, request: Request) -> Page:
     return page(section, section.cursors(_CURSORS), oracle_data)
 
 
-def prepare(reading: Reading, before: OpenSnapshot | None) -> None:
+def prepare(reading: Reading) -> None:
     """Find what all listings of a snapshot need; see `written_again`."""
     if _spans(reading) is not None:
-        written_again(reading, _LATEST, before)
+        written_again(reading, _LATEST)
 
 
 def _listing(reading: Reading, spec: str) -> Listing | None:

@@ -11,7 +11,7 @@ from operator import itemgetter
 
 from api.core.api_errors import InvalidArgumentError, NotFoundError, Reason
 from api.core.descriptors import Request, given
-from api.core.open_snapshots import OpenSnapshot, Reading
+from api.core.open_snapshots import Reading
 from api.core.relations import HeldTable, answered_around
 from api.queries.cursors import ID, TIME, CursorFormat, IdError, parse_id, parse_key
 from api.queries.latest_rows import LatestSource, latest, written_again
@@ -125,10 +125,10 @@ def _rows_with_id(reading: Reading, id_: str) -> list[Row]:
     return [row for _, row in sorted(matches, key=itemgetter(0))]
 
 
-def prepare(reading: Reading, before: OpenSnapshot | None) -> None:
+def prepare(reading: Reading) -> None:
     """Find what all listings of a snapshot need; see `written_again`."""
     _spans(reading)
-    written_again(reading, LATEST, before)
+    written_again(reading, LATEST)
 
 
 def _spans(reading: Reading) -> Sequence[TimeSpan]:

@@ -14,26 +14,21 @@ _TOGETHER = 2**18
 _HIGHS = 2**64
 
 
-def repeated(lists: Sequence[Identities], fresh: Sequence[Identities]) -> dict[bytes, int]:
-    """The last times, in microseconds, of rows that are in `fresh` and more than once held.
+def repeated(lists: Sequence[Identities]) -> dict[bytes, int]:
+    """The last times, in microseconds, of rows that are held more than once.
 
-    `fresh` are some of `lists`, or all. By identity, the 16 bytes of the MD5.
+    By identity, the 16 bytes of the MD5.
     """
-    if len(fresh) == len(lists):
-        tables = _parts(lists)
-    else:
-        highs = pa.chunked_array([_array(ids.highs, pa.uint64()) for ids in fresh], pa.uint64())
-        table = _table(lists)
-        tables = iter([table.filter(pc.is_in(table.column("high"), value_set=highs))])
     times: dict[bytes, int] = {}
-    for table in tables:
+    for table in _parts(lists):
         counted = table.group_by(["high", "low"]).aggregate(
             [("written", "max"), ("written", "count")]
         )
         several = counted.filter(pc.greater(counted.column("written_count"), 1))
-        for row in several.to_pylist():
-            identity = row["low"].to_bytes(8, "little") + row["high"].to_bytes(8, "little")
-            times[identity] = row["written_max"]
+        names = ("low", "high", "written_max")
+        columns = (several.column(name).to_pylist() for name in names)
+        for low, high, written in zip(*columns, strict=True):
+            times[low.to_bytes(8, "little") + high.to_bytes(8, "little")] = written
     return times
 
 

@@ -200,9 +200,14 @@ def test_a_page_is_the_same_from_every_form(
     assert all(answer == answers["tables"] for answer in answers.values())
 
 
+def _never(_snapshot: object) -> object:
+    raise AssertionError("it was not found before")
+
+
 def test_what_a_snapshot_needs_is_found_before_it_is_asked_for(chain: _Chain) -> None:
     reading = chain.readings["loaded"]
-    prepare(reading, None)
-    spans = reading.snapshot.made("oracle data by time")
+    prepare(reading)
+    spans = reading.snapshot.once("oracle data by time", _never)
     assert (spans is None) == chain.overlaps
-    assert bool(reading.snapshot.made("oracle_data written again")) == (not chain.overlaps)
+    if not chain.overlaps:
+        assert reading.snapshot.once("oracle_data written again", _never)
