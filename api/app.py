@@ -28,7 +28,6 @@ from api.http.archive_files import ArchiveFiles
 from api.http.calls import CallEndpoint, UnknownMethodError
 from api.http.downloads import Download
 from api.http.exchanges import Exchanges
-from api.http.file_answers import FileSender
 from api.http.own_pages import ArchivePages, own_pages
 from api.http.protocol import CONNECTIONS
 from api.http.streams import ProvisionStream
@@ -95,15 +94,14 @@ def _endpoints(service: Service) -> Iterator[tuple[str, ASGIApp]]:
             yield operation.path, _Limited(operation.name, call, service.calls, call.refusal)
     feed = ProvisionStream(service.feed, service.slots)
     yield STREAM.path, _Limited(STREAM.name, feed, service.calls, envelope)
-    sender = FileSender(service.reading)
-    download = Download(service.downloads, service.exports, sender, service.slots)
+    download = Download(service.downloads, service.exports, service.reading, service.slots)
     yield EXPORT.path, _Limited(EXPORT.name, download, service.calls, envelope)
     page = _Limited(
         "page", ArchivePages(service.snapshots, service.store, service.files), service.calls
     )
     for path in ("/", "/archive", _ARCHIVE):
         yield path, page
-    yield f"{_ARCHIVE}{{key}}", ArchiveFiles(service.store, sender, service.files)
+    yield f"{_ARCHIVE}{{key}}", ArchiveFiles(service.store, service.reading, service.files)
     for path, own in own_pages(service.health, service.metrics).items():
         # A page brings its styles and scripts along: they count as one with it.
         is_free = own.name != "page" or path.startswith("/static/")

@@ -1,8 +1,8 @@
 """The operations of the read API: what each is called, what it takes, who answers it, with what.
 
 Routes, what is read from a request, `/openapi.json` and the methods of gRPC follow from this table
-and from the `.proto` files, in which the method of an operation has the message that it takes and
-the one that it answers with.
+and from the `.proto` files, which have of each method what it is for, the message that it takes
+and the one that it answers with.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ def _spam(path: str, operation_id: str = "") -> Operation:
         "spam_statistics",
         path,
         f"{CORE}/GetSpamStatistics",
-        "Get the spam statistics of a party",
         get_spam_statistics,
         id=operation_id,
     )
@@ -59,15 +58,12 @@ EXPORT = Operation(
     "export",
     "/api/v2/networkhistory/export",
     f"{TRADING_DATA}/ExportNetworkHistory",
-    "Download one table over a range of blocks",
     None,  # see `api.http.downloads` and `api.rpc.calls`
 )
 STREAM = Operation(
     "liquidity_provision_stream",
     "/api/v2/stream/liquidity-provisions",
     f"{TRADING_DATA}/ObserveLiquidityProvisions",
-    "Stream liquidity provisions: those present, then each that changes, a JSON object a "
-    "line; a WebSocket on the same path gets a message for each",
     None,  # see `api.http.streams` and `api.rpc.calls`
 )
 CALLS: Sequence[Operation] = (
@@ -75,7 +71,6 @@ CALLS: Sequence[Operation] = (
         "order_versions",
         "/api/v2/order/versions/{orderId}",
         f"{TRADING_DATA}/ListOrderVersions",
-        "List the versions of an order",
         list_order_versions,
         is_short=lambda _: True,
     ),
@@ -83,7 +78,6 @@ CALLS: Sequence[Operation] = (
         "withdrawals",
         "/api/v2/withdrawals",
         f"{TRADING_DATA}/ListWithdrawals",
-        "List withdrawals",
         list_withdrawals,
         is_short=_is_small,
     ),
@@ -91,7 +85,6 @@ CALLS: Sequence[Operation] = (
         "withdrawal",
         "/api/v2/withdrawal/{id}",
         f"{TRADING_DATA}/GetWithdrawal",
-        "Get one withdrawal",
         lambda reading, request: (get_withdrawal(reading, request),),
         is_short=lambda _: True,
     ),
@@ -99,7 +92,6 @@ CALLS: Sequence[Operation] = (
         "liquidity_provisions",
         "/api/v2/liquidity/provisions",
         f"{TRADING_DATA}/ListLiquidityProvisions",
-        "List liquidity provisions",
         list_liquidity_provisions,
         is_short=_is_small,
     ),
@@ -107,7 +99,6 @@ CALLS: Sequence[Operation] = (
         "oracle_data",
         "/api/v2/oracle/data",
         f"{TRADING_DATA}/ListOracleData",
-        "List oracle data",
         list_oracle_data,
         is_short=_is_small,
     ),
@@ -115,7 +106,6 @@ CALLS: Sequence[Operation] = (
         "node_signatures",
         "/api/v2/node/signatures",
         f"{TRADING_DATA}/ListNodeSignatures",
-        "List node signatures of a resource",
         list_node_signatures,
         is_short=lambda _: True,
     ),
@@ -126,8 +116,6 @@ CALLS: Sequence[Operation] = (
         "segments",
         "/api/v2/networkhistory/segments",
         f"{TRADING_DATA}/ListAllNetworkHistorySegments",
-        "List the segments that are loaded, newest first, at most 10000; "
-        "where older ones follow, the header x-next-to-block says with which toBlock",
         lambda reading, request: (segments_page(reading.snapshot, request),),
         headers=lambda reading, request: next_headers(older_segments(reading.snapshot, request)),
         is_kept=True,
@@ -137,7 +125,6 @@ CALLS: Sequence[Operation] = (
         "newest_segment",
         "",
         f"{TRADING_DATA}/GetMostRecentNetworkHistorySegment",
-        "Get the newest segment",
         _newest_segment,
         is_kept=True,
     ),
@@ -145,7 +132,6 @@ CALLS: Sequence[Operation] = (
         "history_status",
         "/api/v2/networkhistory",
         f"{TRADING_DATA}/GetNetworkHistoryStatus",
-        "Get the chain; address, key and peers are empty, as there is no peer-to-peer store",
         lambda reading, _: history_status(reading.snapshot),
         is_kept=True,
     ),
@@ -153,21 +139,18 @@ CALLS: Sequence[Operation] = (
         "bootstrap_peers",
         "/api/v2/networkhistory/bootstrap",
         f"{TRADING_DATA}/GetNetworkHistoryBootstrapPeers",
-        "Get the peers to begin with: none",
         ((),),
     ),
     Operation(
         "peer_addresses",
         "",
         f"{TRADING_DATA}/GetActiveNetworkHistoryPeerAddresses",
-        "Get the addresses of peers: none",
         ((),),
     ),
     Operation(
         "vega_time",
         "/api/v2/vega/time",
         f"{TRADING_DATA}/GetVegaTime",
-        "Get the time of the newest loaded block",
         lambda reading, _: vega_time(reading.snapshot),
         is_kept=True,
     ),
@@ -175,14 +158,12 @@ CALLS: Sequence[Operation] = (
         "info",
         "/api/v2/info",
         f"{TRADING_DATA}/Info",
-        "Get the version of the server",
         (f"v{version('strata')}", ""),  # what it was built from is not known
     ),
     Operation(
         "ping",
         "",
         f"{TRADING_DATA}/Ping",
-        "Get an answer",
         (),
     ),
 )

@@ -15,51 +15,39 @@ Bodies and texts are those of the network's data node, so that clients that matc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-from types import MappingProxyType
+from typing import Self
 
 from transforms.errors import StrataError
 
 
 class Code(IntEnum):
-    """The gRPC status codes that are answered."""
+    """The gRPC status codes that are answered, each with the status of HTTP."""
 
-    OK = 0
-    CANCELLED = 1
-    INVALID_ARGUMENT = 3
-    DEADLINE_EXCEEDED = 4
-    NOT_FOUND = 5
-    PERMISSION_DENIED = 7
-    RESOURCE_EXHAUSTED = 8
-    FAILED_PRECONDITION = 9
-    ABORTED = 10
-    OUT_OF_RANGE = 11
-    UNIMPLEMENTED = 12
-    INTERNAL = 13
-    UNAVAILABLE = 14
-    UNAUTHENTICATED = 16
+    status: int
 
+    def __new__(cls, number: int, status: int) -> Self:
+        """Make the code of a number."""
+        code = int.__new__(cls, number)
+        code._value_ = number
+        code.status = status
+        return code
 
-HTTP_STATUS: Mapping[Code, int] = MappingProxyType(
-    {
-        Code.OK: 200,
-        Code.CANCELLED: 408,
-        Code.INVALID_ARGUMENT: 400,
-        Code.DEADLINE_EXCEEDED: 504,
-        Code.NOT_FOUND: 404,
-        Code.PERMISSION_DENIED: 403,
-        Code.RESOURCE_EXHAUSTED: 429,
-        Code.FAILED_PRECONDITION: 400,
-        Code.ABORTED: 409,
-        Code.OUT_OF_RANGE: 400,
-        Code.UNIMPLEMENTED: 501,
-        Code.INTERNAL: 500,
-        Code.UNAVAILABLE: 503,
-        Code.UNAUTHENTICATED: 401,
-    }
-)
+    OK = (0, 200)
+    CANCELLED = (1, 408)
+    INVALID_ARGUMENT = (3, 400)
+    DEADLINE_EXCEEDED = (4, 504)
+    NOT_FOUND = (5, 404)
+    PERMISSION_DENIED = (7, 403)
+    RESOURCE_EXHAUSTED = (8, 429)
+    FAILED_PRECONDITION = (9, 400)
+    ABORTED = (10, 409)
+    OUT_OF_RANGE = (11, 400)
+    UNIMPLEMENTED = (12, 501)
+    INTERNAL = (13, 500)
+    UNAVAILABLE = (14, 503)
+    UNAUTHENTICATED = (16, 401)
 
 
 class Reason(Enum):
@@ -111,7 +99,7 @@ class ApiError(StrataError):
     @property
     def status(self) -> int:
         """The HTTP status."""
-        return HTTP_STATUS[self.code]
+        return self.code.status
 
 
 class _ReasonedError(ApiError):

@@ -25,13 +25,11 @@ from api.core.api_errors import ApiError, Code, RefusedError, UnavailableError
 from api.core.telemetry import Metrics
 
 NEEDED = "a bearer token is needed: Authorization: Bearer <token>"
-_REFUSALS = {
-    429: (Code.RESOURCE_EXHAUSTED, "api request rate limit exceeded"),
-    403: (
-        Code.PERMISSION_DENIED,
-        "temporarily banned for continuing to request while rate limited",
-    ),
-}
+_TOO_EARLY = (Code.RESOURCE_EXHAUSTED, "api request rate limit exceeded")
+_SHUT_OUT = (
+    Code.PERMISSION_DENIED,
+    "temporarily banned for continuing to request while rate limited",
+)
 _BAN_SECONDS = 600.0
 # Beyond that many clients the one that was silent longest is forgotten.
 _CLIENTS = 50_000
@@ -90,16 +88,10 @@ class _Client:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Whether a request may pass (200), came too early (429) or is shut out (403)."""
+    """What goes with the answer to a request, and the error in its place where it may not pass."""
 
-    status: int
-    headers: tuple[tuple[str, str], ...]
-
-    @property
-    def refusal(self) -> ApiError | None:
-        """The error that a request is answered with which may not pass."""
-        refusal = _REFUSALS.get(self.status)
-        return RefusedError(*refusal) if refusal else None
+    headers: tuple[tuple[str, str], ...] = ()
+    refusal: ApiError | None = None
 
 
 class RateLimiter:
@@ -114,13 +106,13 @@ class RateLimiter:
         """Count one request of the client `key` at `now`, seconds of a clock that only advances."""
         client = self._client(key, now)
         if now < client.banned_until:
-            return self._admission(403, key, 0, client.banned_until - now)
+            return self._admission(key, 0, _SHUT_OUT, client.banned_until - now)
         if client.requests.take(self._rate, self._burst, now):
-            return self._admission(200, key, int(client.requests.tokens))
+            return self._admission(key, int(client.requests.tokens))
         if client.refusals.take(self._rate, self._burst, now):
-            return self._admission(429, key, 0)
+            return self._admission(key, 0, _TOO_EARLY)
         client.banned_until = now + _BAN_SECONDS
-        return self._admission(403, key, 0, _BAN_SECONDS)
+        return self._admission(key, 0, _SHUT_OUT, _BAN_SECONDS)
 
     def _client(self, key: str, now: float) -> _Client:
         client = self._clients.get(key)
@@ -132,7 +124,9 @@ class RateLimiter:
         self._clients.move_to_end(key)
         return client
 
-    def _admission(self, status: int, key: str, remaining: int, retry: float = 0.0) -> Admission:
+    def _admission(
+        self, key: str, remaining: int, refusal: tuple[Code, str] | None = None, retry: float = 0.0
+    ) -> Admission:
         headers = [
             ("ratelimit-limit", str(round(self._rate))),
             ("ratelimit-remaining", str(remaining)),
@@ -141,9 +135,10 @@ class RateLimiter:
         ]
         if retry:
             headers.append(("ratelimit-retry-after", str(round(retry))))
-        if status != 200:
-            headers.append(("retry-after", str(max(1, round(retry)))))
-        return Admission(status, tuple(headers))
+        if refusal is None:
+            return Admission(tuple(headers))
+        headers.append(("retry-after", str(max(1, round(retry)))))
+        return Admission(tuple(headers), RefusedError(*refusal))
 
 
 @lru_cache(maxsize=4096)  # a client asks many times

@@ -26,8 +26,6 @@ Field: TypeAlias = FieldDescriptor
 Request: TypeAlias = Any
 """A message that a client asks with: values of the right types, unchecked."""
 
-# Of a message in a file, and of a field in a message.
-_MESSAGES, _FIELDS = 4, 2
 OWN_FIELDS = 1001
 """The first number of fields that the network does not have."""
 
@@ -48,14 +46,20 @@ POOL = _read_pool()
 
 
 def comments() -> Iterator[tuple[str, str]]:
-    """The full names of fields with the comments on them."""
+    """The full names of fields and methods, with the comments on them."""
     for file in _compiled().file:
         for place in file.source_code_info.location:
-            kinds, numbers = tuple(place.path[::2]), place.path[1::2]
-            if kinds == (_MESSAGES, _FIELDS) and place.leading_comments and len(numbers) == 2:
-                message = file.message_type[numbers[0]]
-                name = f"{file.package}.{message.name}.{message.field[numbers[1]].name}"
-                yield name, " ".join(place.leading_comments.split())
+            match tuple(place.path):
+                case (4, at, 2, number):
+                    above: Any = file.message_type[at]
+                    name = above.field[number].name
+                case (6, at, 2, number):
+                    above = file.service[at]
+                    name = above.method[number].name
+                case _:
+                    continue
+            comment = " ".join(place.leading_comments.split())
+            yield f"{file.package}.{above.name}.{name}", comment
 
 
 @cache

@@ -8,7 +8,7 @@ and tried again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -25,13 +25,22 @@ from transforms.warehouse.survey import Survey
 from transforms.warehouse.warehouse import Warehouse
 
 _Result = TypeVar("_Result")
-_SURVEYED = (
-    *("blocksBehind", "segmentsWaiting", "bytesWaiting"),
-    *("gaps", "blocksMissing", "missing", "filesQuarantined", "quarantined"),
-)
 _NAMED = 20
 """How many gaps and quarantined files are named; thousands may be counted."""
 _LOOKING = "looking at the source"
+_FACTS: Mapping[str, Callable[[Survey], Any]] = {
+    "blocksBehind": lambda survey: survey.blocks_behind,
+    "segmentsWaiting": lambda survey: len(survey.pending),
+    "bytesWaiting": lambda survey: sum(file.info.size for file in survey.pending),
+    "gaps": lambda survey: len(survey.gaps),
+    "blocksMissing": lambda survey: count(survey.gaps),
+    "missing": lambda survey: [str(gap) for gap in survey.gaps[:_NAMED]],
+    "filesQuarantined": lambda survey: len(survey.refused),
+    "quarantined": lambda survey: [
+        {"file": refusal.key, "reason": refusal.reason} for refusal in survey.refused[:_NAMED]
+    ],
+}
+"""What `strata status` says of source and warehouse."""
 
 
 class Health:
@@ -74,7 +83,7 @@ class Health:
 
     def described(self) -> dict[str, Any]:
         """All of it as JSON; what is not known is null."""
-        snapshot = self._snapshots.current
+        snapshot, survey = self._snapshots.current, self._last_survey
         newest = snapshot.newest if snapshot else None
         return {
             "ready": self.is_ready,
@@ -85,7 +94,7 @@ class Health:
             "changedAt": _rfc3339(snapshot.catalog.snapshot.time) if snapshot else None,
             "blockHeight": newest.height if newest else None,
             "blockTimestamp": str(newest.time) if newest else None,
-            **_facts(self._last_survey),
+            **{name: survey and fact(survey) for name, fact in _FACTS.items()},
         }
 
     async def follow_snapshots(
@@ -150,21 +159,6 @@ class Health:
             trace = None if isinstance(result, (StrataError, ConnectionError)) else result
             log.error("%s failed and is tried again: %s", what, result, exc_info=trace)
         return None
-
-
-def _facts(survey: Survey | None) -> dict[str, Any]:
-    """What `strata status` says of source and warehouse; null where it is not known."""
-    if survey is None:
-        return dict.fromkeys(_SURVEYED)
-    gaps, refused, pending = survey.gaps, survey.refused, survey.pending
-    facts = (
-        survey.blocks_behind,
-        *(len(pending), sum(file.info.size for file in pending)),
-        *(len(gaps), count(gaps), [str(gap) for gap in gaps[:_NAMED]]),
-        len(refused),
-        [{"file": refusal.key, "reason": refusal.reason} for refusal in refused[:_NAMED]],
-    )
-    return dict(zip(_SURVEYED, facts, strict=True))
 
 
 def _rfc3339(seconds: float) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -249,7 +249,7 @@ class QueryRunner:
     def admit(self, client: str) -> Admission:
         """Whether a client may ask now; counted."""
         if self.limiter is None:
-            return Admission(200, ())
+            return Admission()
         admission = self.limiter.admit(client, monotonic())
         if admission.refusal is not None:
             self.metrics.limited.inc()
@@ -341,23 +341,11 @@ def block_headers(newest: Block | None) -> Headers:
     )
 
 
-class Blocks:
-    """Bytes from a start to a stop.
+async def blocks(workers: Workers, read: Read, start: int, stop: int) -> AsyncGenerator[bytes]:
+    """Yield the bytes from a start to a stop; what reading them raises passes through.
 
     Each block is a job of its own: who leaves during one, or between two, leaves nothing behind.
     """
-
-    def __init__(self, workers: Workers, read: Read, start: int, stop: int) -> None:
-        self._workers = workers
-        self._read = read
-        self._next = start
-        self._stop = stop
-
-    async def next(self) -> bytes | None:
-        """Read the next block, None after the last; what reading it raises passes through."""
-        start, stop = self._next, min(self._next + BLOCK_BYTES, self._stop)
-        if start >= stop:
-            return None
-        block = await self._workers.run(lambda _: self._read(start, stop))
-        self._next = stop
-        return block
+    for at in range(start, stop, BLOCK_BYTES):
+        end = min(at + BLOCK_BYTES, stop)
+        yield await workers.run(lambda _, at=at, end=end: read(at, end))  # type: ignore[misc]

@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from api.core.workers import Workers
-from api.http.answers import departure, method_not_allowed, not_found
-from api.http.file_answers import FileContent, FileSender
+from api.http.answers import ANSWER_HEADERS, departure, method_not_allowed, not_found
+from api.http.file_answers import FileContent, send_file
 from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import ObjectInfo
 from transforms.stores.store import Store
@@ -43,16 +43,19 @@ _HEADERS = (
 
 @dataclass(frozen=True, slots=True)
 class ArchiveFiles:
-    """Serves the objects of a store, whatever it is, below one path."""
+    """Serves the objects of a store, whatever it is, below one path.
+
+    `workers` look them up, and `reading` are those that read them.
+    """
 
     store: Store
-    sender: FileSender
+    reading: Workers
     workers: Workers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer GET and HEAD."""
         scope["operation"] = "archive"
-        send = _guarded(send)
+        scope[ANSWER_HEADERS] += _HEADERS
         if scope["method"] not in ("GET", "HEAD"):
             await method_not_allowed()(scope, receive, send)
             return
@@ -61,7 +64,7 @@ class ArchiveFiles:
         if info is None:
             await not_found()(scope, receive, send)
             return
-        await self.sender.send(_content(self.store, info), scope, receive, send)
+        await send_file(self.reading, _content(self.store, info), scope, receive, send)
 
     def _head(self, key: str) -> ObjectInfo | None:
         """The object of a key; of a folder's, which ends with a slash, its page."""
@@ -82,17 +85,6 @@ def _is_inside(store: Store, key: str) -> bool:
         return True
     root = path.parents[key.count("/")]
     return path.resolve().is_relative_to(root.resolve())
-
-
-def _guarded(send: Send) -> Send:
-    """Sends answers with the headers that every one of the archive has."""
-
-    async def guarded(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            message["headers"] = [*message["headers"], *_HEADERS]
-        await send(message)
-
-    return guarded
 
 
 def _content(store: Store, info: ObjectInfo) -> FileContent:

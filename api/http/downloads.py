@@ -9,10 +9,10 @@ from __future__ import annotations
 from starlette.types import Receive, Scope, Send
 
 from api.core.clients import Slots
-from api.core.workers import QueryRunner
+from api.core.workers import QueryRunner, Workers
 from api.http.answers import client_key, departure
 from api.http.calls import read_query
-from api.http.file_answers import FileContent, FileSender
+from api.http.file_answers import FileContent, send_file
 from api.http.parameters import QueryPairs, parse_query, read_request, time_limit
 from api.operations import EXPORT
 from api.queries.export_request import ExportQuery
@@ -24,11 +24,11 @@ class Download:
     """The export, asked with `GET`, `HEAD` or a posted form."""
 
     def __init__(
-        self, runner: QueryRunner, exports: ExportQuery, sender: FileSender, slots: Slots
+        self, runner: QueryRunner, exports: ExportQuery, reading: Workers, slots: Slots
     ) -> None:
         self._runner = runner
         self._exports = exports
-        self._sender = sender
+        self._reading = reading
         self._slots = slots
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -39,7 +39,7 @@ class Download:
             with self._slots.taken(client_key(scope)):
                 query = self._exports.of(request)
                 layout, _ = await self._runner.run(query, departure(receive), time_limit(scope))
-                await self._sender.send(_content(layout), scope, receive, send)
+                await send_file(self._reading, _content(layout), scope, receive, send)
         except IntegrityError:
             self._runner.metrics.damaged.inc()
             raise

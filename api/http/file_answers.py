@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from api.core.api_errors import ApiError, Code
-from api.core.workers import BLOCK_BYTES, Blocks, Read, Workers
+from api.core.workers import BLOCK_BYTES, Read, Workers, blocks
 from api.http.answers import RawHeaders, departure, refusal, room_of
 
 _RANGE = re.compile(r"\s*bytes\s*=\s*([0-9]{0,18})\s*-\s*([0-9]{0,18})\s*", re.IGNORECASE)
@@ -33,53 +34,50 @@ class FileContent:
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FileSender:
-    """Sends files to clients; `workers` read them."""
+async def send_file(
+    workers: Workers, content: FileContent, scope: Scope, receive: Receive, send: Send
+) -> None:
+    """Answer one GET or HEAD request for a file, which `workers` read."""
+    selection = select(scope["method"], Headers(scope=scope), content.size, content.etag)
+    if selection.status == 416:
+        headers = ((b"content-range", f"bytes */{content.size}".encode()),)
+        answer = refusal(Code.OUT_OF_RANGE, f"the file has {content.size} bytes", 416, headers)
+        await answer(scope, receive, send)
+        return
+    if selection.status == 412:
+        answer = refusal(Code.FAILED_PRECONDITION, "the file is another one by now", 412)
+        await answer(scope, receive, send)
+        return
+    to_send = None
+    if selection.stop > selection.start and scope["method"] != "HEAD":
+        # The first block before the head: damage found by then still has a status of its own.
+        room_of(scope).take(min(BLOCK_BYTES, selection.stop - selection.start))
+        parts = blocks(workers, content.read, selection.start, selection.stop)
+        to_send = await anext(parts), parts
+    head = {"status": selection.status, "headers": [*_headers(content, selection)]}
+    await send({"type": "http.response.start", **head})
+    if to_send is not None:
+        await _send_blocks(*to_send, receive, send)
+    else:
+        await send({"type": "http.response.body"})
 
-    workers: Workers
 
-    async def send(self, content: FileContent, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one GET or HEAD request for the file."""
-        selection = select(scope["method"], Headers(scope=scope), content.size, content.etag)
-        if selection.status == 416:
-            headers = ((b"content-range", f"bytes */{content.size}".encode()),)
-            answer = refusal(Code.OUT_OF_RANGE, f"the file has {content.size} bytes", 416, headers)
-            await answer(scope, receive, send)
-            return
-        if selection.status == 412:
-            answer = refusal(Code.FAILED_PRECONDITION, "the file is another one by now", 412)
-            await answer(scope, receive, send)
-            return
-        blocks = block = None
-        if selection.stop > selection.start and scope["method"] != "HEAD":
-            # The first block before the head: damage found by then still has a status of its own.
-            room_of(scope).take(min(BLOCK_BYTES, selection.stop - selection.start))
-            blocks = Blocks(self.workers, content.read, selection.start, selection.stop)
-            block = await blocks.next()
-        head = {"status": selection.status, "headers": [*_headers(content, selection)]}
-        await send({"type": "http.response.start", **head})
-        if blocks is None:
-            await send({"type": "http.response.body"})
-        else:
-            await self._send_blocks(block, blocks, receive, send)
-
-    async def _send_blocks(
-        self, block: bytes | None, blocks: Blocks, receive: Receive, send: Send
-    ) -> None:
-        gone = asyncio.create_task(departure(receive)())
-        # Where this returns early, the server ends the connection before the announced length.
-        try:
-            while block is not None:
-                if gone.done():
-                    return
-                await send({"type": "http.response.body", "body": block, "more_body": True})
-                block = await blocks.next()
-            await send({"type": "http.response.body"})
-        except ApiError:
-            return  # the log says what is away
-        finally:
-            gone.cancel()
+async def _send_blocks(
+    block: bytes, following: AsyncGenerator[bytes], receive: Receive, send: Send
+) -> None:
+    """Send blocks; where this ends early, the server ends the connection before its length."""
+    gone = asyncio.create_task(departure(receive)())
+    try:
+        await send({"type": "http.response.body", "body": block, "more_body": True})
+        async for each in following:
+            if gone.done():
+                return
+            await send({"type": "http.response.body", "body": each, "more_body": True})
+        await send({"type": "http.response.body"})
+    except ApiError:
+        return  # the log says what is away
+    finally:
+        gone.cancel()
 
 
 def _headers(content: FileContent, selection: Selection) -> RawHeaders:

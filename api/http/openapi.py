@@ -112,7 +112,7 @@ def _operation(operation: Operation, answers: Schema, error: Schema | None = Non
     return {
         "get": {
             "operationId": operation.id or method[0].lower() + method[1:],
-            "summary": operation.title,
+            "summary": _COMMENTS[operation.method.replace("/", ".")].rstrip("."),
             "parameters": [*_parameters(operation)],
             "responses": {**failures, **answers},
         }

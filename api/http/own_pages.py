@@ -8,6 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
@@ -27,9 +29,8 @@ from api.http.answers import (
     method_not_allowed,
     room_of,
 )
+from api.http.archive_page import archive_page, view_archive
 from api.http.openapi import document
-from api.http.pages.archive_page import archive_page, view_archive
-from api.http.pages.status_page import status_page
 from exporters.archive.templating import render
 from transforms.errors import IntegrityError
 from transforms.stores.store import Store
@@ -69,7 +70,19 @@ def own_pages(state: Health, metrics: Metrics) -> Mapping[str, Endpoint]:
         return Answer(200 if state.is_ready else 503, body, JSON)
 
     def status(_scope: Scope) -> Answer:
-        return Answer(200, status_page(state.described()), HTML, (_NO_CACHE, *PAGE_HEADERS))
+        facts = state.described()
+        newest = facts["blockTimestamp"] and datetime.fromtimestamp(
+            int(facts["blockTimestamp"]) // 10**9, UTC
+        )
+        values = {
+            "state": facts,
+            "newest": f"{newest:%Y-%m-%d %H:%M:%S} UTC" if newest else "",
+            "changed": (facts["changedAt"] or "").replace("T", " ").replace("Z", " UTC"),
+            "version": version("strata"),
+            "base": ".",
+        }
+        body = render("api.http", "status.html", **values)
+        return Answer(200, body, HTML, (_NO_CACHE, *PAGE_HEADERS))
 
     return {
         "/health": Endpoint("health", lambda _: alive, any_method=True),

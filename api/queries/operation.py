@@ -39,7 +39,6 @@ class Operation:
     name: str
     path: str
     method: str
-    title: str
     query: Callable[[Reading, Request], Page | Record] | Record | None
     headers: Callable[[Reading, Request], Headers] = _no_headers
     is_kept: bool = False

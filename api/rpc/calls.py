@@ -14,7 +14,7 @@ from contextlib import aclosing, asynccontextmanager
 from api.core.api_errors import ApiError, Code
 from api.core.descriptors import Request, given, message_class
 from api.core.telemetry import log
-from api.core.workers import Blocks
+from api.core.workers import blocks
 from api.operations import EXPORT, STREAM
 from api.queries.liquidity import ProvisionFilter
 from api.queries.operation import Answers, Operation
@@ -78,15 +78,15 @@ class Calls:
         runner = self._service.downloads
         query = self._service.exports.of(request)
         layout, _ = await runner.run(query, seconds=call.seconds_left)
-        blocks = Blocks(self._service.reading, layout.block, 0, layout.size)
+        parts = blocks(self._service.reading, layout.block, 0, layout.size)
         # The first block before the metadata: what is wrong by then comes before the file's name.
-        message = _body(await blocks.next())
+        message = _body(await anext(parts))
         call.take_room(message)
         call.add_headers([("content-disposition", f"attachment;filename={layout.name}")])
         await call.send_headers()
-        while message:
-            await self._send(call, message)
-            message = _body(await blocks.next())
+        await self._send(call, message)
+        async for part in parts:
+            await self._send(call, _body(part))
 
     async def observe(self, data: bytes, call: Call) -> None:
         """Send the provisions that are there, then those that change (spec 4.4; decision 24)."""
@@ -132,9 +132,8 @@ class Calls:
             raise StalledCallError(f"{reason}: connect again") from None
 
 
-def _body(block: bytes | None) -> bytes:
-    """The message of a block; nothing at the end."""
-    return b"" if block is None else encoded(_BODY, {"content_type": _ZIP, "data": block})
+def _body(block: bytes) -> bytes:
+    return encoded(_BODY, {"content_type": _ZIP, "data": block})
 
 
 def _observed(record: Record) -> bytes:

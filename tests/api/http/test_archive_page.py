@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from api.http.pages.archive_page import ArchiveView, archive_page
+from api.http.archive_page import ArchiveView, archive_page
 from exporters.archive.entries import Csv, Entry, SegmentSource
 from exporters.archive.index import ArchiveIndex, ShardSummary
 from exporters.archive.revisions import Revision

@@ -12,9 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.core.api_errors import (
-    HTTP_STATUS,
     CancelledError,
-    Code,
     DeadlineError,
     FailedError,
     InvalidArgumentError,
@@ -421,7 +419,3 @@ def test_a_page_is_edges_and_what_lies_around_them() -> None:
 )
 def test_an_error_is_a_status_with_a_detail(error: Any, status: int, body: str) -> None:
     assert (error.status, error_json(error)) == (status, body.encode())
-
-
-def test_every_grpc_code_has_an_http_status() -> None:
-    assert HTTP_STATUS.keys() == set(Code)

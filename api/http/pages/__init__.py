@@ -1,1 +1,0 @@
-"""The server's pages as HTML. Nothing here knows HTTP."""
