@@ -39,17 +39,7 @@ def union(ranges: Iterable[BlockRange]) -> Coverage:
 
 def intersection(coverage: Coverage, other: Coverage) -> Coverage:
     """The blocks that lie in both."""
-    common: list[BlockRange] = []
-    i = j = 0
-    while i < len(coverage) and j < len(other):
-        first, last = max(coverage[i].first, other[j].first), min(coverage[i].last, other[j].last)
-        if first <= last:
-            common.append(BlockRange(first, last))
-        if coverage[i].last < other[j].last:
-            i += 1
-        else:
-            j += 1
-    return tuple(common)
+    return difference(coverage, difference(coverage, other))
 
 
 def difference(coverage: Coverage, other: Coverage) -> Coverage:

@@ -14,7 +14,7 @@ from pipelines.partitions import SEGMENTS, newest_of, partitions_of_run
 from pipelines.retries import retried_if_transient
 from pipelines.site.loading import LoadOutcome, load_segments
 from pipelines.site.site import Site
-from transforms.tables.meanings import table_meaning
+from transforms.tables.column_facts import table_meaning
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.manifests.receipts import Receipt
 

@@ -6,29 +6,36 @@ Made from the registry and the facts beside it, so it says what the code does. W
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
+from operator import itemgetter
+from typing import TypeVar
 
 from transforms.tables.column_facts import (
     ASSET_UNITS,
     MARKET_UNITS,
+    column_meaning,
     enum_names,
     enum_values,
+    history_of,
     identity_of,
     is_enum_name,
+    table_meaning,
     target_of,
     unit_of,
 )
 from transforms.tables.conform import conversion
-from transforms.tables.meanings import column_meaning, history_of, table_meaning
 from transforms.tables.registry import (
     HISTORY_TABLES,
     Column,
+    KnownTable,
     table_changes,
     tables_ever,
 )
 
+_Fact = TypeVar("_Fact")
 _DECIMAL = "DECIMAL(38,10)"  # what the typed view makes of a number that has no set scale
 
 
@@ -120,16 +127,18 @@ def _columns_ever(table: str) -> list[Column]:
 
 
 def _kinds(table: str) -> Iterator[tuple[Versions, str]]:
-    changes = table_changes(table)
-    kinds = [(version, state.kind if state else "") for version, state in changes]
-    starts = [
-        (version, kind)
-        for place, (version, kind) in enumerate(kinds)
-        if place == 0 or kinds[place - 1][1] != kind
-    ]
-    for (version, kind), after in zip(starts, [*starts[1:], None], strict=True):
-        if kind:
-            yield Versions(version, after[0] - 1 if after else None), kind
+    spans = _spans(table, lambda state: state.kind if state else "")
+    return ((versions, kind) for versions, kind in spans if kind)
+
+
+def _spans(
+    table: str, fact: Callable[[KnownTable | None], _Fact]
+) -> Iterator[tuple[Versions, _Fact]]:
+    """The longest runs of versions in which a fact of a table stays the same, ascending."""
+    facts = [(version, fact(state)) for version, state in table_changes(table)]
+    starts = [(next(group)[0], value) for value, group in groupby(facts, itemgetter(1))]
+    for (first, value), after in zip(starts, [*starts[1:], None], strict=True):
+        yield Versions(first, after[0] - 1 if after else None), value
 
 
 def _column(table: str, column: Column) -> ColumnReference:
@@ -155,25 +164,11 @@ def _view_type(table: str, column: Column) -> str:
     return _DECIMAL if column.type == "numeric" and stored_type == "VARCHAR" else stored_type
 
 
-@cache
-def _names_by_version(table: str) -> tuple[tuple[int, frozenset[str]], ...]:
-    return tuple(
-        (version, frozenset(state.schema.names if state else ()))
-        for version, state in table_changes(table)
-    )
-
-
 def _versions(table: str, column: str) -> Iterator[Versions]:
-    since: int | None = None
-    for version, names in _names_by_version(table):
-        has = column in names
-        if has and since is None:
-            since = version
-        elif not has and since is not None:
-            yield Versions(since, version - 1)
-            since = None
-    if since is not None:
-        yield Versions(since)
+    def has_column(state: KnownTable | None) -> bool:
+        return state is not None and any(each.name == column for each in state.schema.columns)
+
+    return (versions for versions, has in _spans(table, has_column) if has)
 
 
 def _decimals(table: str, unit: str) -> str | None:

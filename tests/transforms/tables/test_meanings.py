@@ -6,7 +6,7 @@ import json
 from importlib.resources import files
 
 from tests.cases import each_of
-from transforms.tables.meanings import column_meaning, table_meaning
+from transforms.tables.column_facts import column_meaning, table_meaning
 from transforms.tables.registry import HISTORY_TABLES, known_table, known_tables
 
 _TEXTS = json.loads(files("transforms.tables").joinpath("meanings.json").read_text("utf-8"))

@@ -10,11 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from transforms.duck import quote_name, quote_text
-from transforms.tables.column_facts import enum_names, is_enum_name
+from transforms.tables.column_facts import column_meaning, enum_names, is_enum_name, type_caveat
 from transforms.tables.conform import conversion, rendered
 from transforms.tables.dialect import select_list
 from transforms.tables.file_columns import OWN_TYPES
-from transforms.tables.meanings import column_meaning, type_caveat
 from transforms.tables.reference import TableReference, schema_reference
 from transforms.tables.registry import Column, fold_case
 from transforms.warehouse.manifests.shapes import Shape

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from transforms.duck import quote_files, quote_name, quote_text
 from transforms.objects import StoredFile
+from transforms.tables.column_facts import table_meaning
 from transforms.tables.dialect import select_list
-from transforms.tables.meanings import table_meaning
 from transforms.tables.registry import fold_case
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.data_files import empty_sql, rows_sql, state_sql
