@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-
-from transforms.objects import ObjectInfo
 from transforms.stores.store import PutResult, Store, Versioned
 
 
@@ -14,14 +10,9 @@ class ReadOnlyStore:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-
-    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        """As stored."""
-        return self.store.list(prefix)
-
-    def head(self, key: str) -> ObjectInfo | None:
-        """As stored."""
-        return self.store.head(key)
+        self.list, self.head, self.path = store.list, store.head, store.path
+        self.fetch, self.digest = store.fetch, store.digest
+        self.describe, self.now = store.describe, store.now
 
     def read(
         self, key: str, start: int = 0, length: int | None = None, *, version: str | None = None
@@ -32,26 +23,6 @@ class ReadOnlyStore:
     def get(self, key: str) -> Versioned:
         """As stored."""
         return self.store.get(key)
-
-    def fetch(self, key: str, path: Path) -> None:
-        """As stored."""
-        self.store.fetch(key, path)
-
-    def digest(self, info: ObjectInfo, advance: Callable[[int], None]) -> str:
-        """As stored."""
-        return self.store.digest(info, advance)
-
-    def describe(self, key: str = "") -> str:
-        """As stored."""
-        return self.store.describe(key)
-
-    def now(self) -> float:
-        """As stored."""
-        return self.store.now()
-
-    def path(self, key: str) -> Path | None:
-        """As stored."""
-        return self.store.path(key)
 
     def delete(self, key: str) -> None:
         """Nothing is written."""
