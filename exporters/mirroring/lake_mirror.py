@@ -123,9 +123,9 @@ class LakeMirror:
             return ()
 
 
-def _names(package: Json) -> list[str]:
-    """The tables of a Data Package."""
-    names = (str(resource["name"]) for resource in package["resources"])
+def _names(schema: Json) -> list[str]:
+    """The tables of a schema document."""
+    names = (str(table["name"]) for table in schema["tables"])
     return [name for name in names if _TABLE_NAME.fullmatch(name)]
 
 

@@ -139,10 +139,10 @@ def test_a_table_that_only_the_release_of_the_archive_knows_is_mirrored(
 ) -> None:
     chain = Path(site.settings.archive, KIT_CHAIN)
     shutil.copytree(chain / "lake" / "trades", chain / "lake" / "of_tomorrow")
-    before, after = (chain / "schema.json").read_bytes().split(b'"resources":', 1)
+    before, after = (chain / "schema.json").read_bytes().split(b'"tables":', 1)
     more = b'{"name":"of_tomorrow"},{"name":"../orders"},'
     described = after.replace(b"[", b"[" + more, 1)
-    (chain / "schema.json").write_bytes(resealed(before + b'"resources":' + described))
+    (chain / "schema.json").write_bytes(resealed(before + b'"tables":' + described))
     assert mirror_all(_archive(site.settings.archive), out).lake_refused == []
     files = [path.name for path in (chain / "lake" / "trades").glob("*.parquet")]
     own = (out / KIT_CHAIN / "lake" / "of_tomorrow").glob("*.parquet")
