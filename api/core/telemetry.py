@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
 from random import getrandbits
+from time import perf_counter
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -130,11 +131,19 @@ class Metrics:
         self.snapshot = self._gauge("snapshot", "Snapshot of the warehouse that is served.", "max")
         self._measures = {measure: self._measure(measure) for measure in SERVED}
 
-    def served(self, operation: str, status: int | str, seconds: float, sent: int) -> None:
-        """Count one request; `status` is HTTP's number, or the name of a gRPC code."""
+    def served(
+        self, operation: str, status: int | str, started: float, sent: int, about: Mapping[str, str]
+    ) -> None:
+        """Count one request that started at a time of `perf_counter`, and log it.
+
+        `status` is HTTP's number, or the name of a gRPC code.
+        """
+        seconds = perf_counter() - started
         self._requests.labels(operation, str(status)).inc()
         self._seconds.labels(operation).observe(seconds)
         self._bytes.inc(sent)
+        ended = {"status": status, "bytes": sent, "ms": round(seconds * 1000, 3)}
+        access_log.info("", extra={"fields": {**about, "operation": operation, **ended}})
 
     def closed(self, reason: str) -> None:
         """Count one connection that the server closed."""

@@ -74,16 +74,12 @@ class Cancellation:
                 self._interrupt()
             return self._begun
 
-    def check(self) -> None:
-        """Raise `CancelledError` where the job was cancelled; long jobs ask now and then."""
-        if self._cancelled:
-            raise CancelledError
-
     @contextmanager
     def interrupting(self, interrupt: Callable[[], object]) -> Iterator[None]:
         """Let `cancel` call `interrupt`, from another thread, for the length of a block."""
         with self._lock:
-            self.check()
+            if self._cancelled:
+                raise CancelledError
             self._interrupt = interrupt
         try:
             yield
@@ -225,8 +221,8 @@ def _watch(departure: Departure, future: asyncio.Future[Any], watches: ExitStack
     watches.callback(asyncio.create_task(watch()).cancel)
 
 
-Query = Callable[[Reading, Cancellation], _Answer]
-"""What is run; it blocks, and long ones look at their cancellation now and then."""
+Query = Callable[[Reading], _Answer]
+"""What is run; it blocks, and long ones call `Reading.check_interrupt` now and then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +278,7 @@ class QueryRunner:
                 cancellation.interrupting(reading.interrupt),
             ):
                 try:
-                    return query(reading, cancellation), reading.snapshot.newest
+                    return query(reading), reading.snapshot.newest
                 except IntegrityError as error:  # of a record, perhaps
                     raise reading.examine(()) or error from error
 
@@ -301,7 +297,7 @@ class QueryRunner:
         answer: tuple[_Answer, Block | None] | None = None
         try:
             with self.snapshots.reading(short=ShortSession(began + _AT_ONCE_SECONDS)) as reading:
-                answer = query(reading, Cancellation()), reading.snapshot.newest
+                answer = query(reading), reading.snapshot.newest
         except ApiError as error:
             self._count(error)
             raise

@@ -6,6 +6,8 @@ sent: a client can resume, ask whether anything changed, and know a cut download
 
 from __future__ import annotations
 
+from functools import partial
+
 from starlette.types import Receive, Scope, Send
 
 from api.core.clients import Slots
@@ -37,7 +39,7 @@ class Download:
         try:
             request = read_request(EXPORT, await _pairs(scope, receive))
             with self._slots.taken(client_key(scope)):
-                query = self._exports.of(request)
+                query = partial(self._exports.lay_out, request)
                 layout, _ = await self._runner.run(query, departure(receive), time_limit(scope))
                 await send_file(self._reading, _content(layout), scope, receive, send)
         except IntegrityError:

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.core.api_errors import ApiError, Code, FailedError, Reason
 from api.core.clients import NEEDED, Keyring, Room, bearer_token
-from api.core.telemetry import Metrics, access_log, log, request_id
+from api.core.telemetry import Metrics, log, request_id
 from api.http.answers import ANSWER_HEADERS, client_key, failure, given_fields, refusal
 from api.http.compression import Squeezed, wants_gzip
 from api.http.cross_origin import Origins, is_preflight
@@ -142,23 +142,16 @@ class _Exchange:
 
     def finish(self, metrics: Metrics) -> None:
         """Count the request, and log it."""
-        seconds = perf_counter() - self._started
-        status = self._status or _CLIENT_LEFT
-        operation = self._scope.get("operation", "other")
-        metrics.served(operation, status, seconds, self._sent)
         client = self._scope.get("client")
-        fields = {
+        about = {
             "client": client[0] if client else "",
             "method": self._scope.get("method", "WEBSOCKET"),
             "path": self._scope["path"],
             "query": self._scope["query_string"].decode("latin-1"),
-            "operation": operation,
-            "status": status,
-            "bytes": self._sent,
-            "ms": round(seconds * 1000, 3),
             "agent": self.given.get("user-agent", ""),
         }
-        access_log.info("", extra={"fields": fields})
+        operation, status = self._scope.get("operation", "other"), self._status or _CLIENT_LEFT
+        metrics.served(operation, status, self._started, self._sent, about)
 
 
 def _pieces(message: Message) -> Iterator[Message]:

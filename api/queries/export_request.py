@@ -14,7 +14,6 @@ from api.core.api_errors import (
 )
 from api.core.descriptors import POOL, Request
 from api.core.open_snapshots import Reading
-from api.core.workers import Cancellation, Query
 from exporters.exports.plan import InvalidExportError, NotHeldError
 from exporters.exports.range_export import RangeExporter
 from exporters.zips.layout import Layout
@@ -64,11 +63,7 @@ class ExportQuery:
     exporter: RangeExporter
     warn: Callable[[str], object]
 
-    def of(self, request: Request) -> Query[Layout]:
-        """A request as a query of a snapshot; see `lay_out`."""
-        return lambda reading, cancellation: self.lay_out(reading, request, cancellation)
-
-    def lay_out(self, reading: Reading, request: Request, cancellation: Cancellation) -> Layout:
+    def lay_out(self, request: Request, reading: Reading) -> Layout:
         """Lay the ZIP out; parts that exist nowhere are rendered now, which may take long.
 
         Raises `InvalidArgumentError` for what cannot be right, `NotFoundError` for what is not
@@ -89,7 +84,7 @@ class ExportQuery:
                 *blocks,
                 prove_bytes=_PROVE_BYTES,
                 warn=self.warn,
-                check=cancellation.check,
+                check=reading.check_interrupt,
             ).layout.sum_up()
         except InvalidExportError as error:
             _check_losses(reading)

@@ -97,7 +97,7 @@ class Answers:
             return self._fixed, self.block_headers()
         operation = self._operation
         (body, more), newest = await self._runner.run(
-            lambda reading, _: operation.answer(reading, request, self._write),
+            lambda reading: operation.answer(reading, request, self._write),
             departure,
             seconds,
             operation.name if operation.is_short(request) else "",

@@ -22,7 +22,7 @@ from api.core.api_errors import ApiError, FailedError, Reason, UnavailableError
 from api.core.broadcast import Mailbox
 from api.core.open_snapshots import NOTHING_LOADED, OpenSnapshot, Reading
 from api.core.telemetry import log
-from api.core.workers import Cancellation, Query, QueryRunner
+from api.core.workers import Query, QueryRunner
 from api.queries.liquidity import (
     BATCH,
     Known,
@@ -172,7 +172,9 @@ class ProvisionFeed:
 
     async def _tell(self, before: Known) -> None:
         """Give each reader what changed since the segments `before`, in its encoding."""
-        records, segments = await self._read(partial(_changed, before=before))
+        records, segments = await self._read(
+            lambda reading: (changed_provisions(reading, before), reading.snapshot.known_segments)
+        )
         for encode in {*self._readers.values()}:
             provisions = await self._encoded(records, encode)
             size = sum(len(message) for _, message in provisions)
@@ -200,7 +202,7 @@ class ProvisionFeed:
 
     async def _begin_anew(self) -> None:
         """Take the newest snapshot for known; whoever came before it has missed what it is."""
-        self._segments = await self._read(_newest)
+        self._segments = await self._read(lambda reading: reading.snapshot.known_segments)
         self._miss()
 
     def _miss(self, error: Exception | None = None) -> None:
@@ -227,7 +229,7 @@ class ProvisionFeed:
         """Yield the provisions that are there, a message at a time."""
         place: Place | None = BEGIN
         while place is not None and not self._stopping:
-            query = partial(_after, place=place, criteria=criteria, encode=encode)
+            query = partial(_after, place, criteria, encode)
             batch, place = await self._read(query)
             if batch:
                 yield batch
@@ -237,18 +239,8 @@ class ProvisionFeed:
         return answer
 
 
-def _newest(reading: Reading, _: Cancellation) -> Known:
-    """The segments of the newest snapshot."""
-    return reading.snapshot.known_segments
-
-
-def _changed(reading: Reading, _: Cancellation, *, before: Known) -> tuple[list[Record], Known]:
-    """What changed since what is known, and what is known with it."""
-    return changed_provisions(reading, before), reading.snapshot.known_segments
-
-
 def _after(
-    reading: Reading, _: Cancellation, *, place: Place, criteria: ProvisionFilter, encode: Encoding
+    place: Place, criteria: ProvisionFilter, encode: Encoding, reading: Reading
 ) -> tuple[list[bytes], Place | None]:
     """The next message of a reader at a place; see `Present.after`."""
     return Present.of(reading, encode).after(place, criteria)

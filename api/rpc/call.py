@@ -19,7 +19,7 @@ from uvicorn.middleware.proxy_headers import _TrustedHosts as Addresses
 from api.core.api_errors import ApiError, Code
 from api.core.clients import Room, Unread, network_key
 from api.core.descriptors import message_class
-from api.core.telemetry import Metrics, access_log, request_id
+from api.core.telemetry import Metrics, request_id
 from api.rpc.wire import encoded
 
 Context: TypeAlias = "ServicerContext[Any, Any]"
@@ -138,19 +138,13 @@ class Call:
 
     def finish(self, operation: str, metrics: Metrics) -> None:
         """Count the call and write it into the log."""
-        seconds = perf_counter() - self._started
-        metrics.served(operation, self._code.name, seconds, self._sent)
-        fields = {
+        about = {
             "client": self._address,
             "method": "GRPC",
             "path": self._path,
-            "operation": operation,
-            "status": self._code.name,
-            "bytes": self._sent,
-            "ms": round(seconds * 1000, 3),
             "agent": self.given("user-agent"),
         }
-        access_log.info("", extra={"fields": fields})
+        metrics.served(operation, self._code.name, self._started, self._sent, about)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 
 from api.core.api_errors import ApiError, Code
 from api.core.descriptors import Request, given, message_class
@@ -76,7 +77,7 @@ class Calls:
 
     async def _send_export(self, request: Request, call: Call) -> None:
         runner = self._service.downloads
-        query = self._service.exports.of(request)
+        query = partial(self._service.exports.lay_out, request)
         layout, _ = await runner.run(query, seconds=call.seconds_left)
         parts = blocks(self._service.reading, layout.block, 0, layout.size)
         # The first block before the metadata: what is wrong by then comes before the file's name.
