@@ -124,11 +124,11 @@ class _Limited:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
+        scope["operation"] = self._name
         admission = self._runner.admit(client_key(scope))
         add_headers(scope, admission.headers)
         try:
             if admission.refusal is not None:
-                scope["operation"] = self._name
                 raise admission.refusal
             await self._endpoint(scope, receive, send)
         except UnknownMethodError:

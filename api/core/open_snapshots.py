@@ -232,18 +232,17 @@ class OpenSnapshots:
         cls,
         warehouse: Warehouse,
         *,
-        threads: int = 1,
         memory_limit: str = MEMORY_LIMIT,
         prepare: Prepare | None = None,
     ) -> Iterator[OpenSnapshots]:
         """Open a warehouse for serving, whether or not anything is loaded yet, or lost.
 
-        `threads` and `memory_limit` are DuckDB's, for all requests together. `prepare` is called
-        with each snapshot, so that no request has to wait for what it makes.
+        `memory_limit` is DuckDB's, for all requests together. `prepare` is called with each
+        snapshot, so that no request has to wait for what it makes.
         """
         with ExitStack() as closing:
             scratch = Path(closing.enter_context(TemporaryDirectory(prefix="strata-")))
-            pool = SessionPool(scratch, threads=threads, memory_limit=memory_limit)
+            pool = SessionPool(scratch, memory_limit=memory_limit)
             closing.callback(pool.close)
             snapshots = cls(warehouse, pool, prepare)
             closing.callback(snapshots._indexes.close)

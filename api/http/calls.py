@@ -48,7 +48,6 @@ class CallEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        scope["operation"] = self._operation.name
         query = await read_query(scope, receive)
         request = read_request(self._operation, query, scope["path_params"])
         seconds = time_limit(scope)

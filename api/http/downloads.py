@@ -35,7 +35,6 @@ class Download:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; an error before the first byte has its own status."""
-        scope["operation"] = EXPORT.name
         try:
             request = read_request(EXPORT, await _pairs(scope, receive))
             with self._slots.taken(client_key(scope)):

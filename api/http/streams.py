@@ -55,7 +55,6 @@ class ProvisionStream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one reader."""
-        scope["operation"] = STREAM.name
         if scope["type"] == "websocket":
             await self._over_websocket(scope, receive, send)
         else:

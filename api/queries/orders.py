@@ -19,8 +19,8 @@ from api.queries.cursors import (
     cursor_time,
     parse_key,
 )
-from api.queries.few_rows import FEW_ROWS, few_rows
 from api.queries.pagination import (
+    FEW_ROWS,
     MemoryListing,
     Page,
     QueryListing,
@@ -90,7 +90,7 @@ def _few_rows(reading: Reading, order_id: str) -> Sequence[Row] | None:
         if lookups is None:
             others.append(table)
         elif lookups.may_have(ORDERS, order_id):
-            rows = few_rows(lookups, ORDERS, order_id, _ID)
+            rows = lookups.rows(ORDERS, order_id, _ID, FEW_ROWS)
             if len(rows) > FEW_ROWS:
                 return None
             matches += ((table.blocks.first, row) for row in rows)

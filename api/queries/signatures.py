@@ -9,8 +9,8 @@ from api.core.descriptors import Request
 from api.core.open_snapshots import Reading
 from api.core.relations import HeldTable, answered_around
 from api.queries.cursors import BYTES, ID, CursorFormat, IdError, parse_id
-from api.queries.few_rows import FEW_ROWS, few_rows
 from api.queries.pagination import (
+    FEW_ROWS,
     Listing,
     MemoryListing,
     Page,
@@ -51,7 +51,7 @@ def list_node_signatures(reading: Reading, request: Request) -> Page:
 def _listing(reading: Reading, table: HeldTable, resource: str) -> Listing:
     """The signatures of a resource: all at once from the pages, nearly always one."""
     if table.lookups is not None:
-        rows = few_rows(table.lookups, SIGNATURES, resource, _ID)
+        rows = table.lookups.rows(SIGNATURES, resource, _ID, FEW_ROWS)
         if len(rows) <= FEW_ROWS:
             return MemoryListing(rows, _key)
     columns = SIGNATURE.inner(table.columns)

@@ -118,8 +118,7 @@ def _rows_with_id(reading: Reading, id_: str) -> list[Row]:
             columns, rows = WITHDRAWAL.direct(table.columns), latest_sql(table.source)
             queries.append(f"(select {columns}, {first} from ({rows}) where id = $1)")  # noqa: S608
         elif lookups.may_have(BY_ID, id_):
-            pages = lookups.pages(BY_ID, (id_,), (id_,), descending=True)
-            matches += ((first, tuple(row)) for rows in pages for row in rows if row[_ID] == id_)
+            matches += ((first, row) for row in lookups.rows(BY_ID, id_, _ID))
     if queries:
         matches += ((row[-1], row[:-1]) for row in reading.rows(" union all ".join(queries), [id_]))
     return [row for _, row in sorted(matches, key=itemgetter(0))]

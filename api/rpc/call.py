@@ -29,7 +29,6 @@ _RETRY = ("retry-after", "1")
 _ID = "x-request-id"
 # A deadline reaches us as so many seconds from now on, so ours is later than the client's own.
 _LATE_SECONDS = 0.25
-_LOCAL = "local"
 _DETAILS = "grpc-status-details-bin"
 _TYPE_URL = "type.googleapis.com/vega.ErrorDetail"
 # Clients refuse metadata beyond 8 KiB altogether, and a third is added on the way.
@@ -50,10 +49,7 @@ def caller(peer: str, forwarded: str, proxies: Addresses) -> str:
 
 def peer_host(peer: str) -> str:
     """The address in gRPC's name of a peer, such as `ipv4:127.0.0.1:5000`."""
-    kind, _, rest = peer.partition(":")
-    if kind not in ("ipv4", "ipv6"):
-        return _LOCAL
-    return unquote(rest).rpartition(":")[0].strip("[]")
+    return unquote(peer.partition(":")[2]).rpartition(":")[0].strip("[]")
 
 
 class Call:

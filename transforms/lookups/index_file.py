@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
+import sys
 from collections import OrderedDict
 from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -222,6 +223,22 @@ class IndexFile:
         """
         with self._reading() as file:
             yield from read_pages(file, table, _known(low), _known(high), descending=descending)
+
+    def rows(
+        self, table: PageTable, value: str, place: int, most: int = sys.maxsize
+    ) -> list[tuple[Any, ...]]:
+        """The rows whose key begins with a text, which is at a place in them, ascending.
+
+        Or more than `most` of them. Raises `UnreadableIndexError`.
+        """
+        rows: list[tuple[Any, ...]] = []
+        # Descending, as the page to begin with is then found by one statement.
+        with closing(self.pages(table, (value,), (value,), descending=True)) as pages:
+            for page in pages:
+                rows[:0] = (tuple(row) for row in page if row[place] == value)
+                if len(rows) > most:
+                    break
+        return rows
 
     def may_have(self, table: PageTable, value: str) -> bool:
         """Whether pages of a table may have rows whose key begins with a text, told from memory.

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.queries.few_rows import few_rows
 from transforms.duck import Connection, working_connection
 from transforms.lookups import key_filter
 from transforms.lookups.index_file import (
@@ -79,9 +78,9 @@ def _index(con: Connection, path: Path, bits: bytes, connections: IndexConnectio
 def test_a_file_is_not_asked_for_what_its_filter_denies(con: Connection, tmp_path: Path) -> None:
     connections = IndexConnections()
     index = _index(con, tmp_path / "a", _filter(con, ["a"]).bits, connections)
-    assert few_rows(index, _TABLE, "a", 0) == [("a",)]
+    assert index.rows(_TABLE, "a", 0) == [("a",)]
     assert not index.may_have(_TABLE, "b")  # the filter lies about it
-    assert few_rows(index, _TABLE, "\ud800", 0) == []
+    assert index.rows(_TABLE, "\ud800", 0) == []
     connections.keep()
 
 
