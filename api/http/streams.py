@@ -18,7 +18,7 @@ from api.core.api_errors import (
     DeadlineError,
 )
 from api.core.clients import Slots
-from api.core.descriptors import Request, given, message
+from api.core.descriptors import message
 from api.http.answers import (
     JSON,
     client_key,
@@ -26,7 +26,7 @@ from api.http.answers import (
     room_of,
 )
 from api.http.calls import read_query
-from api.http.parameters import parse_query, read_request, time_limit
+from api.http.parameters import QueryPairs, parse_query, read_request, time_limit
 from api.operations import STREAM
 from api.queries.liquidity import ProvisionFilter
 from api.queries.messages import error_json, record_json
@@ -61,15 +61,14 @@ class ProvisionStream:
             await self._over_http(scope, receive, send)
 
     async def _over_http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = read_request(STREAM, await read_query(scope, receive))
-        criteria, seconds = ProvisionFilter.of(request), time_limit(scope)
+        criteria, seconds = _asked(scope, await read_query(scope, receive))
         self._feed.check_rows()
         with self._slots.taken(client_key(scope)):
             room_of(scope).take(_ROOM_BYTES)
             await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS]})
             # Sent at once: a reader should know that it is connected before anything happens.
             await send({"type": "http.response.body", "body": b"", "more_body": True})
-            lines = self._lines(criteria, seconds, snapshot=_has_snapshot(request))
+            lines = self._lines(criteria, seconds)
             if await self._pump(lines, _body, receive, send):
                 await send({"type": "http.response.body"})
 
@@ -78,11 +77,10 @@ class ProvisionStream:
         await send({"type": "websocket.accept", "subprotocol": protocol})
         code = _TRY_AGAIN_LATER
         try:
-            request = read_request(STREAM, parse_query(scope["query_string"]))
-            criteria, seconds = ProvisionFilter.of(request), time_limit(scope)
+            criteria, seconds = _asked(scope, parse_query(scope["query_string"]))
             with self._slots.taken(client_key(scope)):
                 room_of(scope).take(_ROOM_BYTES)
-                lines = self._lines(criteria, seconds, snapshot=_has_snapshot(request))
+                lines = self._lines(criteria, seconds)
                 if not await self._pump(lines, _frame, receive, send):
                     return
         except ApiError as error:
@@ -92,11 +90,11 @@ class ProvisionStream:
         await send({"type": "websocket.close", "code": code})
 
     async def _lines(
-        self, criteria: ProvisionFilter, seconds: float | None, *, snapshot: bool
+        self, criteria: ProvisionFilter, seconds: float | None
     ) -> AsyncGenerator[bytes]:
         """Yield lines for one reader for so many seconds; the last one says why it must go."""
         end = None if seconds is None else asyncio.get_running_loop().time() + seconds
-        async with aclosing(self._feed.batches(criteria, _json, snapshot=snapshot)) as batches:
+        async with aclosing(self._feed.batches(criteria, _json)) as batches:
             try:
                 while True:
                     async with asyncio.timeout_at(end):
@@ -136,8 +134,9 @@ class ProvisionStream:
             await lines.aclose()
 
 
-def _has_snapshot(request: Request) -> bool:
-    return bool(given(request).get("snapshot", True))
+def _asked(scope: Scope, query: QueryPairs) -> tuple[ProvisionFilter, float | None]:
+    """What a reader wants, and for how long."""
+    return ProvisionFilter.of(read_request(STREAM, query)), time_limit(scope)
 
 
 def _json(record: Record) -> bytes:

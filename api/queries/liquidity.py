@@ -66,16 +66,21 @@ def list_liquidity_provisions(reading: Reading, request: Request) -> Page:
 
 @dataclass(frozen=True, slots=True)
 class ProvisionFilter:
-    """Which provisions a stream is about: ids as records show them; None: any."""
+    """Which provisions a stream is about: ids as records show them; None: any.
+
+    With `snapshot` those that are there come first.
+    """
 
     market_id: str | None = None
     party_id: str | None = None
+    snapshot: bool = True
 
     @classmethod
     def of(cls, request: Request) -> ProvisionFilter:
         """Read the filter of a request. Raises `InvalidArgumentError` for what is no id."""
         filters = given(request)
-        return cls(_wanted(filters.get("market_id")), _wanted(filters.get("party_id")))
+        market, party = (_wanted(filters.get(name)) for name in ("market_id", "party_id"))
+        return cls(market, party, filters.get("snapshot", True))
 
     def matches(self, provision: Record) -> bool:
         """Whether a record is one that the stream is about."""

@@ -140,7 +140,7 @@ class ProvisionFeed:
         return True
 
     async def batches(
-        self, criteria: ProvisionFilter, encode: Encoding, *, snapshot: bool
+        self, criteria: ProvisionFilter, encode: Encoding
     ) -> AsyncGenerator[list[bytes]]:
         """Yield encoded provisions for one reader, message by message, until it must go.
 
@@ -148,7 +148,7 @@ class ProvisionFeed:
         """
         with self._ending(), self._subscribed(encode) as mailbox:
             self.check_rows()
-            if snapshot:
+            if criteria.snapshot:
                 async for batch in self._present(criteria, encode):
                     yield batch
             async for change in mailbox.items():

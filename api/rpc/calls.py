@@ -13,7 +13,7 @@ from contextlib import aclosing, asynccontextmanager
 from functools import partial
 
 from api.core.api_errors import ApiError, Code
-from api.core.descriptors import Request, given, message_class
+from api.core.descriptors import Request, message_class
 from api.core.telemetry import log
 from api.core.workers import blocks
 from api.operations import EXPORT, STREAM
@@ -92,14 +92,11 @@ class Calls:
     async def observe(self, data: bytes, call: Call) -> None:
         """Send the provisions that are there, then those that change (spec 4.4; decision 24)."""
         self._admit(call)
-        request = read_request(STREAM, data, call.given)
-        criteria = ProvisionFilter.of(request)
+        criteria = ProvisionFilter.of(read_request(STREAM, data, call.given))
         async with self._slot(call):
             # Sent at once: a reader should know that it is connected before anything happens.
             await call.send_headers()
-            snapshot = given(request).get("snapshot", True)
-            feed = self._service.feed.batches(criteria, _observed, snapshot=snapshot)
-            async with aclosing(feed) as batches:
+            async with aclosing(self._service.feed.batches(criteria, _observed)) as batches:
                 async for batch in batches:
                     # Messages one after the other are one message with the lists of all.
                     await self._send(call, b"".join(batch))
