@@ -35,19 +35,24 @@ def unseal(data: bytes, place: str) -> dict[str, Any]:
     return members
 
 
-def unseal_text(data: bytes, place: str) -> bytes:
-    """The text of a sealed document, without its hash. Raises `IntegrityError` naming `place`."""
-    return b"".join((memoryview(data)[: check_seal(data, place)], _END))
+def unseal_text(data: bytes, place: str, remedy: str = "") -> bytes:
+    """The text of a sealed document, without its hash.
+
+    Raises `IntegrityError` naming `place`; `remedy` is how its sentence ends.
+    """
+    return b"".join((memoryview(data)[: check_seal(data, place, remedy)], _END))
 
 
-def check_seal(data: bytes, place: str) -> int:
+def check_seal(data: bytes, place: str, remedy: str = "") -> int:
     """How many bytes of a sealed document precede its hash. Raises as `unseal_text` does."""
     # A search from the start would try every comma of a large document.
     seal = _SEAL.search(data, max(len(data) - _MOST_SEAL_BYTES, 0))
     if seal is None:
-        raise IntegrityError(f"{place} is no whole document: it does not end with its hash")
+        raise IntegrityError(f"{place} is no whole document: it does not end with its hash{remedy}")
     if hashlib.sha256(memoryview(data)[: seal.start()]).hexdigest() != seal[1].decode():
-        raise IntegrityError(f"{place} is damaged: it does not hash to the SHA-256 at its end")
+        raise IntegrityError(
+            f"{place} is damaged: it does not hash to the SHA-256 at its end{remedy}"
+        )
     return seal.start()
 
 

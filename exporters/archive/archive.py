@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 
 # Parsing costs more than reading. Equal bytes are an equal index, so nothing can be stale.
-_parsed_index = lru_cache(maxsize=4)(parse_index)
+_parsed_index = lru_cache(maxsize=2)(parse_index)
 _parsed_shard = lru_cache(maxsize=8)(Shard.parse)
 # Two tables of 75,000 segments, each segment a ZIP.
 _COLUMNS_BYTES = 64 * 2**20

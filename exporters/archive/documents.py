@@ -186,7 +186,7 @@ def _index(
         # The first one, or one that was lost: the shards are the truth.
         index, numbers = ArchiveIndex(archive.chain_id), stored_shards(archive)
     index = index.including(shard_summaries(archive, numbers))
-    if index.lines.keys() <= {*numbers, *unchanged}:
+    if index.shards.keys() <= {*numbers, *unchanged}:
         index = index.summed()  # where all is looked at, what its head says is not believed
     # Where anything was ever published to the lake, its manifests have a log.
     log = archive.key(f"{LAKE}/{MANIFESTS}/{LOG}/")

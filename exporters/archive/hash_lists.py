@@ -43,9 +43,9 @@ def parse_sums(text: bytes) -> dict[str, str]:
 
 
 def _shards(index: ArchiveIndex) -> Iterator[tuple[str, str]]:
-    for number, sha256, hashes_sha256 in index.hashes():
-        yield shard_path(number), sha256
-        yield hashes_path(number), hashes_sha256
+    for number, shard in index.shards.items():
+        yield shard_path(number), shard.sha256
+        yield hashes_path(number), shard.hashes_sha256
 
 
 def hash_line(entry: Entry) -> bytes:

@@ -7,8 +7,7 @@ precedes it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from exporters.archive.entries import Json
@@ -31,7 +30,7 @@ LINE = ",\n"
 """What separates two fields, or two items of a field's list or map."""
 
 _Parsed = TypeVar("_Parsed")
-_REMEDY = "strata publish makes it again"
+_REMEDY = ": strata publish makes it again"
 
 
 def written(document: Json) -> bytes:
@@ -63,30 +62,15 @@ def dumps(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def proven_text(data: bytes, place: str) -> bytes:
-    """The text of a document without its hash. Raises `IntegrityError` where that is wrong."""
-    with _naming_remedy():
-        return unseal_text(data, place)
-
-
 def check_document(data: bytes, place: str) -> None:
     """Raise `IntegrityError` where a document does not hash to what it says at its end."""
-    with _naming_remedy():
-        check_seal(data, place)
-
-
-@contextmanager
-def _naming_remedy() -> Iterator[None]:
-    try:
-        yield
-    except IntegrityError as error:
-        raise IntegrityError(f"{error}: {_REMEDY}") from error
+    check_seal(data, place, _REMEDY)
 
 
 def parsed(data: bytes, place: str, read: Callable[[Json], _Parsed]) -> _Parsed:
     """Read a JSON document of a known format. Raises `IntegrityError` naming the place."""
     try:
-        document = json.loads(proven_text(data, place))
+        document = json.loads(unseal_text(data, place, _REMEDY))
         if document["format"] != FORMAT:
             raise IntegrityError(
                 f"{place} has format {document['format']}, this release reads format {FORMAT}: "
@@ -99,4 +83,4 @@ def parsed(data: bytes, place: str, read: Callable[[Json], _Parsed]) -> _Parsed:
 
 def unreadable(place: str, error: Exception) -> IntegrityError:
     """The error of a document that cannot be read."""
-    return IntegrityError(f"{place} is no document of format {FORMAT} ({error!r}): {_REMEDY}")
+    return IntegrityError(f"{place} is no document of format {FORMAT} ({error!r}){_REMEDY}")

@@ -23,7 +23,7 @@ from exporters.archive.shards import (
     group_number,
     group_path,
 )
-from exporters.archive.sums import Completeness, TableSums, Totals, added, completeness, totals
+from exporters.archive.sums import Completeness, TableSums, Totals, completeness
 from exporters.archive.templating import render
 from transforms.block_range import BlockRange
 from transforms.coverage import Coverage, count, difference, union
@@ -74,14 +74,14 @@ def chain_values(
     runs = union((*holding, *(run for sums in tables.values() for run in sums.covered)))
     groups = {
         group: list(shards)
-        for group, shards in groupby(index.totals(), key=lambda shard: group_number(shard.number))
+        for group, shards in groupby(index.shards.values(), key=lambda s: group_number(s.number))
     }
     charts, days = day_rows(index.days), index.days
     newest = groups.pop(max(groups), []) if groups else []
     return {
         "chain_id": index.chain_id,
         "extent": completeness(tables),
-        "totals": totals(tables.values()),
+        "totals": _totals(index),
         "marks": [mark for mark in _MARKS.items() if holding or mark[0] != "loaded"],
         "tables": [
             TableLine(name, sums, *_coverage(runs, sums, holding), charts.get(name))
@@ -89,7 +89,11 @@ def chain_values(
         ],
         "shards": newest,
         "groups": [
-            (group_blocks(group), group_path(group), added(shard.totals for shard in shards))
+            (
+                group_blocks(group),
+                group_path(group),
+                Totals.of(counts for shard in shards for counts in shard.counts),
+            )
             for group, shards in groups.items()
         ],
         "replaced": replaced,
@@ -106,7 +110,8 @@ def chain_values(
 def group_page(index: ArchiveIndex, group: int) -> bytes:
     """The page that lists the shards of a million blocks."""
     first = group * GROUP_SHARDS
-    shards = list(index.totals(range(first, first + GROUP_SHARDS)))
+    numbers = range(first, first + GROUP_SHARDS)
+    shards = [index.shards[number] for number in numbers if number in index.shards]
     return _render("group.html", chain_id=index.chain_id, blocks=group_blocks(group), shards=shards)
 
 
@@ -120,8 +125,11 @@ def _chain(
     index: ArchiveIndex,
 ) -> tuple[str, Completeness, tuple[str, str] | None, Totals]:
     """Its id, how far it goes, when its first and last block were made, and what it holds."""
-    tables = index.tables
-    return index.chain_id, completeness(tables), index.times, totals(tables.values())
+    return index.chain_id, completeness(index.tables), index.times, _totals(index)
+
+
+def _totals(index: ArchiveIndex) -> Totals:
+    return Totals.of(sums.counts for sums in index.tables.values())
 
 
 def _coverage(runs: Coverage, sums: TableSums, holding: Coverage) -> tuple[int, list[Mark]]:

@@ -49,18 +49,15 @@ def revisions(archive: Archive) -> tuple[Revision, ...]:
 def record(archive: Archive, revision: Revision) -> None:
     """Write down a replacement that is about to happen; the same one again is written once.
 
-    An earlier one of the same file that never came to pass (the file still has its old bytes) gives
-    way to this one.
+    One that never came to pass stays: the next of its file then begins with the same bytes.
     """
+    hashes = (revision.old_sha256, revision.new_sha256)
 
     def add(before: bytes | None) -> bytes:
-        events = list(parse_revisions(before, archive))
-        last = max((i for i, e in enumerate(events) if e.path == revision.path), default=None)
-        if last is not None and events[last].old_sha256 == revision.old_sha256:
-            if events[last].new_sha256 == revision.new_sha256:
-                return _written(archive.chain_id, events)
-            del events[last]
-        return _written(archive.chain_id, [*events, revision])
+        events = parse_revisions(before, archive)
+        last = next((event for event in reversed(events) if event.path == revision.path), None)
+        is_known = last is not None and (last.old_sha256, last.new_sha256) == hashes
+        return _written(archive.chain_id, events if is_known else (*events, revision))
 
     update(archive.store, archive.key(REVISIONS), add, "application/json")
 

@@ -68,7 +68,7 @@ def sound_index(archive: Archive) -> ArchiveIndex:
     except IntegrityError as error:
         _log.warning("%s", error)
         index = ArchiveIndex(archive.chain_id)
-    if index.lines or not is_begun(archive.store):
+    if index.shards or not is_begun(archive.store):
         return index
     return index.including(shard_summaries(archive, stored_shards(archive)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -11,6 +11,11 @@ from transforms.block_range import BlockRange
 from transforms.coverage import Coverage, difference, intersection, union
 from transforms.segments.id_chain import IdChain, IdRun, id_chain
 from transforms.tables.registry import HISTORY_TABLES
+
+COUNTS = ("zips", "rows", "bytes", "bundles", "bundle_bytes")
+"""The fields of sums that are numbers."""
+COVERAGES = ("covered", "bundled")
+"""The fields of sums that are runs of blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +34,32 @@ class TableSums:
     covered: Coverage = ()
     bundled: Coverage = ()
 
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """The numbers, in their order."""
+        return (self.zips, self.rows, self.bytes, self.bundles, self.bundle_bytes)
+
+    def to_json(self) -> Json:
+        """The sums as JSON values."""
+        coverages = (self.covered, self.bundled)
+        runs = {n: [*map(range_json, c)] for n, c in zip(COVERAGES, coverages, strict=True)}
+        return {**dict(zip(COUNTS, self.counts, strict=True)), **runs}
+
+    @classmethod
+    def parse(cls, sums: Json) -> TableSums:
+        """The sums that `to_json` wrote."""
+        runs = (tuple(map(range_of, sums[name])) for name in COVERAGES)
+        return cls(*(sums[name] for name in COUNTS), *runs)
+
 
 def total(parts: Iterable[TableSums]) -> TableSums:
     """The sums over several shards of one table."""
-    parts = tuple(parts)
-    return TableSums(
-        sum(part.zips for part in parts),
-        sum(part.rows for part in parts),
-        sum(part.bytes for part in parts),
-        sum(part.bundles for part in parts),
-        sum(part.bundle_bytes for part in parts),
-        union(run for part in parts for run in part.covered),
-        union(run for part in parts for run in part.bundled),
-    )
+    sums = (TableSums(), *parts)
+    covered = union(run for part in sums for run in part.covered)
+    bundled = union(run for part in sums for run in part.bundled)
+    columns = zip(*(part.counts for part in sums), strict=True)
+    zips, rows, size, bundles, bundle_bytes = map(sum, columns)
+    return TableSums(zips, rows, size, bundles, bundle_bytes, covered, bundled)
 
 
 def exchanged(whole: TableSums, old: TableSums, new: TableSums) -> TableSums | None:
@@ -51,15 +69,11 @@ def exchanged(whole: TableSums, old: TableSums, new: TableSums) -> TableSums | N
     """
     if difference(old.covered, new.covered) or difference(old.bundled, new.bundled):
         return None
-    return TableSums(
-        whole.zips - old.zips + new.zips,
-        whole.rows - old.rows + new.rows,
-        whole.bytes - old.bytes + new.bytes,
-        whole.bundles - old.bundles + new.bundles,
-        whole.bundle_bytes - old.bundle_bytes + new.bundle_bytes,
-        union((*whole.covered, *new.covered)),
-        union((*whole.bundled, *new.bundled)),
-    )
+    covered = union((*whole.covered, *new.covered))
+    bundled = union((*whole.bundled, *new.bundled))
+    columns = zip(whole.counts, old.counts, new.counts, strict=True)
+    zips, rows, size, bundles, bundle_bytes = (count - was + now for count, was, now in columns)
+    return TableSums(zips, rows, size, bundles, bundle_bytes, covered, bundled)
 
 
 def sums_of(entries: Iterable[Entry]) -> TableSums:
@@ -86,23 +100,12 @@ class Totals:
     rows: int
     bytes: int
 
-
-def totals(tables: Iterable[TableSums]) -> Totals:
-    """Add tables up."""
-    all_sums = tuple(tables)
-    return Totals(
-        sum(sums.zips + sums.bundles for sums in all_sums),
-        sum(sums.rows for sums in all_sums),
-        sum(sums.bytes + sums.bundle_bytes for sums in all_sums),
-    )
-
-
-def added(parts: Iterable[Totals]) -> Totals:
-    """Add totals up."""
-    summands = tuple(parts)
-    return Totals(
-        sum(p.zips for p in summands), sum(p.rows for p in summands), sum(p.bytes for p in summands)
-    )
+    @classmethod
+    def of(cls, counts: Iterable[Sequence[int]]) -> Totals:
+        """Add the counts of tables up, which are in the order of `TableSums`."""
+        columns = zip((0,) * len(COUNTS), *counts, strict=True)
+        zips, rows, size, bundles, bundle_bytes = map(sum, columns)
+        return cls(zips + bundles, rows, size + bundle_bytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ the bytes are the same.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -30,7 +29,7 @@ class DamagedCopyError(IntegrityError):
         self.blocks = blocks
 
 
-class Copy(ABC):
+class Copy:
     """One ZIP with parts, as bytes that are proven before the first of them is read.
 
     Where it turns out to be damaged, or went meanwhile, the same bytes are taken from elsewhere.
@@ -46,7 +45,6 @@ class Copy(ABC):
         self._find_equal = find_equal
         self._source: ByteSource | None = None
 
-    @abstractmethod
     def prove(self) -> None:
         """Prove it now, unless that was done. Raises `DamagedCopyError`."""
 
@@ -82,11 +80,6 @@ class Copy(ABC):
 
 FindEqual = Callable[[Copy, Exception], ByteSource]
 """Gives the bytes of a copy, which cannot be read for this reason, from elsewhere."""
-
-
-def no_other_copy(_copy: Copy, reason: Exception) -> ByteSource:
-    """For those who want this very copy: that it cannot be read is the error."""
-    raise reason
 
 
 @contextmanager

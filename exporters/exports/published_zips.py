@@ -100,9 +100,13 @@ class ZipProver:
         return replace(source, crcs=tuple(int(crc, 16) for crc in crcs))
 
 
-def published_copy(archive: Archive, entry: Entry, proofs: Proofs, find_equal: FindEqual) -> Copy:
-    """The copy that an entry describes."""
-    return PublishedCopy(ZipProver(archive, proofs), entry, find_equal)
+def published_copy(archive: Archive, entry: Entry, proofs: Proofs) -> Copy:
+    """The copy that an entry describes, for those who want this very one."""
+    return PublishedCopy(ZipProver(archive, proofs), entry, _no_other_copy)
+
+
+def _no_other_copy(_copy: Copy, reason: Exception) -> ByteSource:
+    raise reason
 
 
 def published_parts(entry: Entry, copy: Copy) -> tuple[PartRef, ...]:

@@ -96,7 +96,11 @@ def _check_headers(span: CsvParts) -> None:
 
 
 def write_hashed(
-    layout: Layout, path: Path, progress: Callable[[int], object] = lambda _bytes: None
+    layout: Layout,
+    path: Path,
+    progress: Callable[[int], object] = lambda _bytes: None,
+    *,
+    scratch: Path | None = None,
 ) -> str:
     """Write the ZIP to `path` and its hash to `<path>.sha256`; returns the hash, in hex.
 
@@ -105,8 +109,8 @@ def write_hashed(
     """
     beside = path.with_name(f"{path.name}.sha256")
     beside.unlink(missing_ok=True)  # until the ZIP is there it is that of an earlier one
-    layout.write(path, progress=progress)
+    layout.write(path, scratch, progress=progress)
     sha256 = content_sha256(path)
-    with new_file(beside) as file:
+    with new_file(beside, scratch) as file:
         file.write(f"{sha256}  {path.name}\n".encode())
     return sha256

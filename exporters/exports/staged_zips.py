@@ -18,7 +18,6 @@ from exporters.zips.parts import PartRef, read_parts
 from exporters.zips.reader import read_csv
 from exporters.zips.sources import LocalSource
 from exporters.zips.staging import PartStage
-from transforms.block_range import BlockRange
 from transforms.files import file_version
 from transforms.memory import RENDERING_LIMIT
 from transforms.scratch import scratch_folder
@@ -28,19 +27,6 @@ from transforms.warehouse.load.rendering import rendered_table
 from transforms.warehouse.manifests.receipts import Receipt
 
 _REMEDY = "delete it: it is rendered from the warehouse again"
-
-
-class StagedCopy(Copy):
-    """A local ZIP that was proven when it was found."""
-
-    __slots__ = ()
-
-    def __init__(self, proven: LocalSource, blocks: BlockRange, find_equal: FindEqual) -> None:
-        super().__init__(proven.name, proven.size, proven.version, blocks, find_equal)
-        self.take(proven)
-
-    def prove(self) -> None:
-        """Nothing is left to prove."""
 
 
 def staged_part(
@@ -69,8 +55,9 @@ def staged_part(
             )
         _check_text(part, receipt)
         proofs.keep(proof)
-    proven = replace(source, version=proof.digest)
-    return replace(part, source=StagedCopy(proven, receipt.blocks, find_equal))
+    copy = Copy(source.name, source.size, proof.digest, receipt.blocks, find_equal)
+    copy.take(replace(source, version=proof.digest))
+    return replace(part, source=copy)
 
 
 def _check_text(part: PartRef, receipt: Receipt) -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from exporters.archive.archive import CHAINS, Archive, chains
 from exporters.archive.entries import Entry
-from exporters.exports.copies import no_other_copy
 from exporters.exports.published_zips import published_copy
 from exporters.fetching.zip_downloads import Downloads
 from transforms.errors import BusyError, ConfigError, IntegrityError
@@ -149,4 +148,4 @@ class FetchFolder:
         """Fetch a ZIP to its place, and prove and remember it. Raises `DamagedCopyError`."""
         local = Archive(self.store, chain_id)
         downloads.fetch(entry, self.store.path(local.key(entry.path)))
-        published_copy(local, entry, self.proofs, no_other_copy).prove()
+        published_copy(local, entry, self.proofs).prove()

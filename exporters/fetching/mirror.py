@@ -14,31 +14,27 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from exporters.archive.archive import Archive, update
 from exporters.archive.documents import refresh
 from exporters.archive.entries import Entry
 from exporters.archive.hash_lists import ENDING, SIGNATURES, put_hash_file
+from exporters.archive.index import ArchiveIndex, ShardSummary
 from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL, PUBLIC_TYPES, unsealed_sql
 from exporters.archive.revisions import REVISIONS, Revision, parse_revisions, revisions
 from exporters.archive.shards import Shard, hashes_path, shard_path
-from exporters.exports.copies import DamagedCopyError, no_other_copy
+from exporters.exports.copies import DamagedCopyError
 from exporters.exports.published_zips import published_copy
 from exporters.fetching.fetch_folder import JOBS, FetchFolder, Progress, no_progress
-from exporters.fetching.past import CheckedShards, checked_shards
+from exporters.fetching.past import checked_shards
 from exporters.fetching.zip_downloads import Downloads
 from transforms.errors import ConfigError, IntegrityError
-from transforms.files import commit_file, new_file
+from transforms.files import commit_file
 
 _JSON, _TEXT = "application/json", "text/plain; charset=utf-8"
-# Documents are brought up to date when that has cost less than so much of the time since then.
-_REFRESH_SHARE = 0.05
-_MOST_PENDING = 64
-_UNFINISHED = "unfinished"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +93,7 @@ def mirror(
     if page is not None and page.parent.resolve() == out.resolve():
         raise ConfigError(f"{out} is the archive itself: name another folder with --out")
     with FetchFolder(out).opened() as folder:
-        return _Mirror(source, folder, jobs, progress, copy_lake).run()
-
-
-@dataclass(frozen=True, slots=True)
-class _Finished:
-    """A shard whose ZIPs are all there; those in `replaced` wait to take the place of others."""
-
-    number: int
-    data: bytes
-    replaced: Sequence[ReplacedZip]
+        return _Mirror(source, folder, jobs, progress, copy_lake, Mirrored(source.chain_id)).run()
 
 
 @dataclass(slots=True)
@@ -115,35 +102,24 @@ class _Mirror:
     folder: FetchFolder
     jobs: int
     progress: Progress
-    copy_lake: Copy | None = None
-    _finished: list[_Finished] = field(default_factory=list)
-    _revisions: bytes | None = None
-    _refreshed: float = 0.0
-    _refresh_seconds: float = 0.0
+    copy_lake: Copy | None
+    result: Mirrored
 
     def run(self) -> Mirrored:
-        begun, result = time.monotonic(), Mirrored(self.source.chain_id)
+        begun, result = time.monotonic(), self.result
         index = self.source.index()
         shards = checked_shards(self._local, self.source, index)
+        before = self._own_index()
         total = sum(sums.bytes + sums.bundle_bytes for sums in index.tables.values())
         with self.progress("fetching", total) as advance:
             downloads = Downloads(self.source, self.folder.scratch, advance)
-            try:
-                for number in index.lines:
-                    self._shard(number, shards, downloads, result)
-                    if self._is_time():
-                        self._commit(result)
-            except BaseException:
-                if self._finished:  # whatever went wrong, up to here it is an archive
-                    self._commit(result)
-                raise
-        self._read_revisions()
+            for number in index.shards:
+                self._shard(number, shards.read(number), before.shards.get(number), downloads)
         if self.copy_lake is not None:
-            if self._finished:
-                self._commit(result)
             self.copy_lake(self.folder, result)
+        self._copy_revisions()
         self._copy_public_sql()
-        self._commit(result)
+        result.documents += refresh(self._local, ())
         self._sign()
         result.seconds = time.monotonic() - begun
         return result
@@ -153,83 +129,79 @@ class _Mirror:
         return Archive(self.folder.store, self.source.chain_id)
 
     def _shard(
-        self, number: int, shards: CheckedShards, downloads: Downloads, result: Mirrored
+        self, number: int, data: bytes, before: ShardSummary | None, downloads: Downloads
     ) -> None:
-        path, data = shard_path(number), shards.read(number)
+        """Have the ZIPs of a shard, then itself, then what follows from it."""
+        path, result = shard_path(number), self.result
         entries = self.source.parse_shard(number, data).entries
-        before = {entry.path: entry for entry in self._held_shard(number).entries}
-        lacking = list(self._lacking(entries, downloads, result))
-        known_bytes = [downloads.held(entry) for entry in lacking]
-        downloads.advance(sum(known_bytes))
-        old = [e for e in lacking if e.path in before and before[e.path].sha256 != e.sha256]
-        if old:
-            self._read_revisions()
-        failures = downloads.on_each(
-            lambda entry: self._fetch(entry, old, downloads), lacking, self.jobs
-        )
-        failed = []
-        for entry, known, why in zip(lacking, known_bytes, failures, strict=True):
-            if why:
-                failed.append(entry)
-                result.failures.append(why)
-            else:
-                result.fetched.append(entry.path)
-                result.fetched_bytes += entry.bytes - known
+        own = {entry.path: entry.sha256 for entry in self._own_entries(number)}
+        lacking = list(self._lacking(entries, downloads))
+        old = [e for e in lacking if own.get(e.path, e.sha256) != e.sha256]
+        failed = list(self._failed(lacking, old, downloads))
         if any(item in old for item in failed):
             return  # bundles may have been replaced with it: they change together
         if failed:
             there = tuple(item for item in entries if item not in failed)
             data = Shard(self.source.chain_id, number, there).to_bytes()
-        replaced = [ReplacedZip(item, before[item.path].sha256, None) for item in old]
-        if data != self._local.read(path):
-            self._finished.append(_Finished(number, data, replaced))
-        elif self._local.read(hashes_path(number)) != self._local.shard(number).hashes():
-            self._remember(number)  # what the mirror remembers of a shard that gets damaged
+        if data == self._local.read(path) and self._is_followed(number, data, before):
+            return
+        self._unsign()
+        if old:
+            self._copy_revisions()  # before the ZIPs that they tell of
+            result.replaced.extend(self._replace(old, own))
+        self._write(path, data, _JSON)
+        result.documents += refresh(self._local, [number])
 
-    def _is_time(self) -> bool:
-        since = time.monotonic() - self._refreshed
-        is_cheap = self._refresh_seconds < since * _REFRESH_SHARE
-        return bool(self._finished) and (is_cheap or len(self._finished) >= _MOST_PENDING)
+    def _is_followed(self, number: int, data: bytes, before: ShardSummary | None) -> bool:
+        """Whether index and hash list are those of a shard: who was killed leaves older ones."""
+        hashes = self._local.read(hashes_path(number)) or b""
+        return before is not None and (before.sha256, before.hashes_sha256) == (
+            hashlib.sha256(data).hexdigest(),
+            hashlib.sha256(hashes).hexdigest(),
+        )
 
-    def _commit(self, result: Mirrored) -> None:
-        """Write the shards whose ZIPs are there, and what follows from them."""
-        begun = time.monotonic()
-        if self._finished:
-            self._unsign()
-        self._write_revisions()  # before the ZIPs that it tells of
-        for shard in self._finished:
-            self._remember(shard.number)
-            if shard.replaced:
-                result.replaced.extend(self._replace(shard.replaced))
-            key, data = self._local.key(shard_path(shard.number)), shard.data
-            update(self.folder.store, key, partial(_always, data), _JSON)
-        self._finished.clear()
-        result.documents += refresh(self._local, self._unfinished())
-        self._unfinished_file.unlink(missing_ok=True)
-        self._refreshed = time.monotonic()
-        self._refresh_seconds = self._refreshed - begun
-
-    def _held_shard(self, number: int) -> Shard:
+    def _own_index(self) -> ArchiveIndex:
         try:
-            return self._local.shard(number)
-        except IntegrityError:  # it is written anew
-            return Shard(self.source.chain_id, number)
+            return self._local.index()
+        except IntegrityError:  # it is made again
+            return ArchiveIndex(self.source.chain_id)
 
-    def _lacking(
-        self, entries: Iterable[Entry], downloads: Downloads, result: Mirrored
-    ) -> Iterator[Entry]:
+    def _own_entries(self, number: int) -> Sequence[Entry]:
+        try:
+            return self._local.shard(number).entries
+        except IntegrityError:  # it is written anew
+            return ()
+
+    def _lacking(self, entries: Iterable[Entry], downloads: Downloads) -> Iterator[Entry]:
         """The ZIPs that are not there as the index says; those that are count as done."""
         for entry in entries:
-            result.zips += 1
-            result.bytes += entry.bytes
+            self.result.zips += 1
+            self.result.bytes += entry.bytes
             try:
-                published_copy(self._local, entry, self.folder.proofs, no_other_copy).prove()
+                published_copy(self._local, entry, self.folder.proofs).prove()
             except DamagedCopyError:
                 yield entry
             else:
                 downloads.advance(entry.bytes)
                 if self._local.store.head(self._local.key(f"{entry.path}.sha256")) is None:
                     put_hash_file(self._local, entry)
+
+    def _failed(
+        self, lacking: Sequence[Entry], old: Sequence[Entry], downloads: Downloads
+    ) -> Iterator[Entry]:
+        """Fetch ZIPs; yields those that the archive does not have as its index says."""
+        known_bytes = [downloads.held(entry) for entry in lacking]
+        downloads.advance(sum(known_bytes))
+        failures = downloads.on_each(
+            lambda entry: self._fetch(entry, old, downloads), lacking, self.jobs
+        )
+        for entry, known, why in zip(lacking, known_bytes, failures, strict=True):
+            if why:
+                self.result.failures.append(why)
+                yield entry
+            else:
+                self.result.fetched.append(entry.path)
+                self.result.fetched_bytes += entry.bytes - known
 
     def _fetch(
         self, entry: Entry, old: Sequence[Entry], downloads: Downloads
@@ -248,25 +220,21 @@ class _Mirror:
         """Where a ZIP that takes the place of another waits for its shard."""
         return self.folder.scratch / f"{entry.sha256}.zip"
 
-    def _replace(self, waiting: Iterable[ReplacedZip]) -> Iterator[ReplacedZip]:
+    def _replace(self, waiting: Iterable[Entry], own: Mapping[str, str]) -> Iterator[ReplacedZip]:
         """Put ZIPs in the place of others; gives them with what the revisions say of it."""
         events = {(event.path, event.new_sha256): event for event in revisions(self._local)}
-        for item in waiting:
-            path = item.entry.path
-            commit_file(self._waiting(item.entry), self.folder.store.path(self._local.key(path)))
-            put_hash_file(self._local, item.entry)
-            yield replace(item, event=events.get((path, item.entry.sha256)))
+        for entry in waiting:
+            place = self.folder.store.path(self._local.key(entry.path))
+            commit_file(self._waiting(entry), place)
+            put_hash_file(self._local, entry)
+            yield ReplacedZip(entry, own[entry.path], events.get((entry.path, entry.sha256)))
 
-    def _read_revisions(self) -> None:
-        """Read the list of revisions; one that is damaged is not taken."""
-        self._revisions = self.source.read(REVISIONS)
-        parse_revisions(self._revisions, self.source)
-
-    def _write_revisions(self) -> None:
-        """Have the list of revisions that the archive has."""
-        if self._revisions is not None:
-            key = self._local.key(REVISIONS)
-            update(self.folder.store, key, partial(_always, self._revisions), _JSON)
+    def _copy_revisions(self) -> None:
+        """Have the list of revisions that the archive has, if there is one that is whole."""
+        data = self.source.read(REVISIONS)
+        parse_revisions(data, self.source)
+        if data is not None:
+            self._write(REVISIONS, data, _JSON)
 
     def _copy_public_sql(self) -> None:
         """Have the statements over the lake, and their database, to the byte, if they are a pair.
@@ -285,9 +253,7 @@ class _Mirror:
             return
         self._unsign()
         for name, data in zip(names, (database, sql), strict=True):
-            update(
-                self.folder.store, self._local.key(name), partial(_always, data), PUBLIC_TYPES[name]
-            )
+            self._write(name, data, PUBLIC_TYPES[name])
 
     def _sign(self) -> None:
         """Have the signatures of documents that are those of the archive to the byte; no others."""
@@ -295,7 +261,7 @@ class _Mirror:
             path = f"{name}{ENDING}"
             signature = self.source.read(path)
             if signature is not None and self.source.read(name) == self._local.read(name):
-                update(self.folder.store, self._local.key(path), partial(_always, signature), _TEXT)
+                self._write(path, signature, _TEXT)
             else:
                 self.folder.store.delete(self._local.key(path))
 
@@ -304,20 +270,5 @@ class _Mirror:
         for name in SIGNATURES:
             self.folder.store.delete(self._local.key(f"{name}{ENDING}"))
 
-    def _remember(self, number: int) -> None:
-        """Write down that documents do not follow from a shard yet, in case of a kill."""
-        numbers = {*self._unfinished(), number}
-        with new_file(self._unfinished_file) as file:
-            file.write("".join(f"{shard}\n" for shard in sorted(numbers)).encode())
-
-    @property
-    def _unfinished_file(self) -> Path:
-        return self.folder.scratch / f"{_UNFINISHED}-{self.source.chain_id}"
-
-    def _unfinished(self) -> list[int]:
-        path = self._unfinished_file
-        return [int(line) for line in path.read_text().split()] if path.exists() else []
-
-
-def _always(data: bytes, _before: bytes | None) -> bytes:
-    return data
+    def _write(self, path: str, data: bytes, content_type: str) -> None:
+        update(self.folder.store, self._local.key(path), lambda _: data, content_type)

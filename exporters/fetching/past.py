@@ -19,10 +19,9 @@ from exporters.archive.entries import Entry
 from exporters.archive.hash_lists import SUMS, parse_sums
 from exporters.archive.index import ArchiveIndex
 from exporters.archive.revisions import REVISIONS, Revision, parse_revisions, revisions
-from exporters.archive.shards import Shard, hashes_path, shard_at, shard_number, shard_path
+from exporters.archive.shards import Shard, hashes_path, shard_at, shard_path
 from exporters.archive.sound_documents import stored_shards
 from exporters.archive.sums import completeness
-from exporters.zip_names import parse_zip_name
 from transforms.errors import IntegrityError
 
 _MOST_NAMED = 3
@@ -61,7 +60,7 @@ def checked_shards(local: Archive, source: Archive, index: ArchiveIndex) -> Chec
     same, changed, comparisons = set[int](), dict[int, bytes](), list[_Comparison]()
     differences = [*_height_loss(local, index)]
     for number in past.shards:
-        if number not in index.lines:
+        if number not in index.shards:
             differences.append(f"index.json names no {shard_path(number)} any more")
             continue
         data = _shard_bytes(source, number)
@@ -118,12 +117,6 @@ class _Past:
             return None if data is None else self.local.parse_shard(number, data)
         except IntegrityError:
             return None
-
-    def zip_sha256(self, path: str) -> str | None:
-        """The hash of a ZIP of the mirror; None where it never had it."""
-        name = parse_zip_name(path.rpartition("/")[2])
-        number = shard_number(name.blocks) if name else -1
-        return self.zips(number).get(path, (None,))[0] if number in self.shards else None
 
     def revisions(self) -> tuple[Revision, ...]:
         """What the mirror knows was replaced; that of the archive, if it proves to be the same."""
@@ -193,18 +186,10 @@ def _is_on_record(events: Iterable[Revision], entry: Entry, old_sha256: str) -> 
 
 
 def _lost_revisions(past: _Past, events: Sequence[Revision]) -> Iterator[str]:
-    """The revisions that are on record no more.
-
-    One that never came to pass gives way to the next of its file, which begins with the same bytes.
-    """
-    before = past.revisions()
-    last, there = {event.path: event for event in before}, set(events)
-    starts = {(event.path, event.old_sha256) for event in there.difference(before)}
-    for event in before:
-        if event in there:
-            continue
-        can_give_way = last[event.path] == event and (event.path, event.old_sha256) in starts
-        if not can_give_way or past.zip_sha256(event.path) == event.new_sha256:
+    """The revisions that are on record no more."""
+    there = set(events)
+    for event in past.revisions():
+        if event not in there:
             yield f"{REVISIONS} has no more that {event.path} was replaced ({event.reason})"
 
 

@@ -14,17 +14,15 @@ from pathlib import Path
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry
 from exporters.archive.hash_lists import put_hash_file
-from exporters.exports.copies import Copy, DamagedCopyError, no_other_copy
+from exporters.exports.copies import Copy, DamagedCopyError
 from exporters.exports.published_zips import published_copy, published_parts
-from exporters.exports.splice import layout_spans
+from exporters.exports.splice import layout_spans, write_hashed
 from exporters.fetching.fetch_folder import JOBS, FetchFolder, Progress, no_progress
 from exporters.fetching.range_plan import MemberChoice, RangePlan, choose, plan_range
 from exporters.fetching.zip_downloads import Downloads
 from exporters.zips.layout import Layout
 from exporters.zips.parts import PartColumns
-from transforms.errors import IntegrityError
-from transforms.files import file_version, new_file
-from transforms.stores.store import content_sha256
+from transforms.files import file_version
 from transforms.verifying.proofs import Proof
 
 
@@ -115,7 +113,7 @@ class _RangeFetcher:
         return Archive(self.folder.store, self.source.chain_id)
 
     def _copy(self, entry: Entry) -> Copy:
-        return published_copy(self._holder, entry, self.folder.proofs, no_other_copy)
+        return published_copy(self._holder, entry, self.folder.proofs)
 
     def _is_there(self, entry: Entry) -> bool:
         """Whether a ZIP is there, by its size: whether it is sound is found when it is taken."""
@@ -179,12 +177,7 @@ class _RangeFetcher:
     def _write(self, layout: Layout, path: Path) -> str:
         """Write the file and its hash file; returns the hash, which is remembered."""
         with self.progress("joining", layout.size) as advance:
-            layout.write(path, self.folder.scratch, progress=advance)
-        status = path.stat()
-        if status.st_size != layout.size:
-            raise IntegrityError(f"{path} has {status.st_size} bytes and not {layout.size}")
-        sha256 = content_sha256(path)
-        with new_file(path.with_name(f"{path.name}.sha256"), self.folder.scratch) as beside:
-            beside.write(f"{sha256}  {path.name}\n".encode())
-        self.folder.proofs.keep(Proof(str(path), file_version(status), layout.etag, sha256))
+            sha256 = write_hashed(layout, path, advance, scratch=self.folder.scratch)
+        state = file_version(path.stat())
+        self.folder.proofs.keep(Proof(str(path), state, layout.etag, sha256))
         return sha256

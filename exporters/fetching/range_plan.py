@@ -196,7 +196,7 @@ def _block(archive: Archive, index: ArchiveIndex, bound: Bound, *, is_end: bool)
     def reaches(times: tuple[str, str] | None) -> bool:
         return times is not None and (times[0] <= time if is_end else times[1] >= time)
 
-    shards = reversed(index.shards) if is_end else iter(index.shards)
+    shards = [*index.shards.values()][:: -1 if is_end else 1]
     ranges = [entry.blocks for entry in _reaching(archive, shards, reaches)]
     if is_end:
         return max((blocks.last for blocks in ranges), default=-1)

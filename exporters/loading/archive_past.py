@@ -27,7 +27,7 @@ def check_past(archive: Archive, catalog: Catalog) -> None:
     segment's bytes, which have the id before it, so equal ids have an equal past.
     """
     differences: list[str] = []
-    for summary in archive.index().shards:
+    for summary in archive.index().shards.values():
         for run in summary.ids:
             segment = catalog.segment_at(run.last.last)
             if segment and (segment.blocks, segment.segment_id) != (run.last, run.segment_id):

@@ -1,19 +1,17 @@
 """Entries of ZIPs that lie in the archive and that no entry names, from the ZIPs themselves.
 
 A publisher that died left them, or the shard that named them is lost or damaged. Nothing but the
-ZIPs and the hash files beside them is needed; `Origin` adds what the warehouse knows.
+ZIPs and the hash files beside them is needed, and an `Origin`: what the warehouse knows.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry, SegmentSource
-from exporters.archive.shards import shard_blocks, shard_number
+from exporters.archive.shards import shard_blocks
 from exporters.publishing.comparing import Unnamed
 from exporters.publishing.request import PublishRequest, proven_entry
 from exporters.zip_names import parse_csv_name
@@ -25,50 +23,17 @@ from transforms.errors import IntegrityError, SegmentError
 from transforms.scratch import scratch_folder
 from transforms.stores.store import content_sha256
 from transforms.tables.dialect import header_names
-from transforms.tables.registry import HISTORY_TABLES, TableSchema, schema_of
-
-_log = logging.getLogger(__name__)
+from transforms.tables.registry import TableSchema, schema_of
 
 Origin = Callable[[BlockRange], Sequence[SegmentSource]]
 """Gives the segments that make up exactly these blocks; none where they are not all known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Recovery:
-    """What making a lost shard again needs: what is known of segments, and a folder for copies."""
-
-    origin: Origin
-    scratch: Path | None = None
-
-
-NO_WAREHOUSE = Recovery(lambda _blocks: ())
-"""How a shard is made again from its ZIPs alone."""
-
-
-def shard_from_zips(archive: Archive, number: int, recovery: Recovery) -> Iterator[Entry]:
-    """Yield the entries of a shard that is lost, by a listing of all ZIPs of the chain.
-
-    A ZIP that is damaged is left out, with a warning.
-    """
-    lying = [
-        stray
-        for table in HISTORY_TABLES
-        for info in archive.store.list(archive.key(f"{table}/"))
-        if (stray := Unnamed.at(archive, info.key.partition("/")[2])) is not None
-        and shard_number(stray.name.blocks) == number
-    ]
-    for entry in adopt(archive, lying, neighbours(archive, lying), recovery):
-        if isinstance(entry, IntegrityError):
-            _log.warning("%s", entry)
-        else:
-            yield entry
 
 
 def neighbours(archive: Archive, unnamed: Iterable[Unnamed]) -> Iterator[Entry]:
     """Yield the entries of the shards that these ZIPs reach into, where they can be read."""
     reached = [item.name.blocks for item in unnamed]
     try:
-        numbers = archive.index().lines
+        numbers = archive.index().shards
     except IntegrityError:
         return  # it is made again, too
     for number in numbers:
@@ -84,11 +49,13 @@ def adopt(
     archive: Archive,
     unnamed: Iterable[Unnamed],
     entries: Iterable[Entry],
-    recovery: Recovery,
+    origin: Origin,
+    scratch: Path | None = None,
 ) -> Iterator[Entry | IntegrityError]:
     """Yield an entry for each ZIP, or why there can be none; each is read as a whole.
 
-    Where the origin does not know its segments, `entries` and those before it may.
+    Where the origin does not know its segments, `entries` and those before it may. Copies lie in
+    `scratch`.
     """
     sources = {segment.blocks: segment for entry in entries for segment in entry.segments}
     # Bundles after what they join.
@@ -96,8 +63,8 @@ def adopt(
         unnamed, key=lambda stray: stray.name.blocks.last - stray.name.blocks.first
     ):
         try:
-            segments = recovery.origin(stray.name.blocks) or _tiles(stray.name.blocks, sources)
-            yield _adopted(archive, stray, segments, recovery.scratch)
+            segments = origin(stray.name.blocks) or _tiles(stray.name.blocks, sources)
+            yield _adopted(archive, stray, segments, scratch)
         except (IntegrityError, SegmentError) as error:
             place = archive.place(stray.path)
             yield IntegrityError(f"{place} cannot be taken into the index: {error}")

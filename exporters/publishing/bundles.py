@@ -9,7 +9,6 @@ from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry
 from exporters.archive.shards import SHARD_BLOCKS, shard_number
 from exporters.archive.sound_documents import sound_index
-from exporters.exports.copies import no_other_copy
 from exporters.exports.plan import ExportPlan, HeldColumns, NotHeldError, plan_export
 from exporters.exports.published_zips import published_copy, published_parts
 from exporters.exports.splice import layout_export
@@ -64,7 +63,7 @@ def bundle_request(
     one must not go into another ZIP. Raises `NotHeldError` where its segments do not join.
     """
     plan = _plan(archive, bundle)
-    copies = ((item, published_copy(archive, item, proofs, no_other_copy)) for item in bundle)
+    copies = ((item, published_copy(archive, item, proofs)) for item in bundle)
     parts = [part for entry, copy in copies for part in published_parts(entry, copy)]
     return PublishRequest(
         plan.table,

@@ -7,16 +7,15 @@ reading the archive; what the bytes are is for `exporters.verifying` to say.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from exporters.archive.archive import Archive
-from exporters.archive.entries import Entry, range_of
+from exporters.archive.entries import Entry, Json, range_of
 from exporters.archive.index import ArchiveIndex
-from exporters.archive.json_text import UNREADABLE, proven_text
+from exporters.archive.json_text import parsed
 from exporters.archive.shards import SHARD_BLOCKS, group_number, group_path, shard_at, shard_path
 from exporters.archive.sound_documents import is_begun
 from exporters.zip_names import ZipName, parse_zip_name
@@ -91,7 +90,7 @@ def compare(archive: Archive, progress: Progress) -> Differences:
     except IntegrityError:
         index = ArchiveIndex(archive.chain_id)  # it is made again from the shards
     stored = {number for path in documents if (number := shard_at(path)) is not None}
-    result.shards = sorted(stored | set(index.lines))
+    result.shards = sorted(stored | set(index.shards))
     # As shards are looked at, what they name is taken out.
     unnamed = {path for path in sizes if path.endswith(".zip")}
     for count, number in enumerate(result.shards, 1):
@@ -103,10 +102,11 @@ def compare(archive: Archive, progress: Progress) -> Differences:
         else:
             _compare_zips(archive, number, zips, sizes, hashed, result)
             unnamed.difference_update(item.path for item in zips)
-        follow = {path.replace(".json", _HASH), path.replace(".json", ".html")}
-        is_there = documents >= {*follow, group_path(group_number(number))}
+        page = group_path(group_number(number))
+        follow = {path.replace(".json", _HASH), path.replace(".json", ".html"), page}
         sha256 = hashlib.sha256(data or b"").hexdigest()
-        if not is_there or [item.sha256 for item in index.totals([number])] != [sha256]:
+        summary = index.shards.get(number)
+        if not documents >= follow or summary is None or summary.sha256 != sha256:
             result.stale.append(number)
         progress("shards", count, len(result.shards))
     strays = (Unnamed.at(archive, path) for path in sorted(unnamed))
@@ -170,16 +170,16 @@ def _compare_zips(
 
 def _zips(archive: Archive, number: int, data: bytes | None) -> list[_Zip] | None:
     """What a shard names; None where it is gone or damaged."""
-    if data is None:
-        return None
-    place = archive.place(shard_path(number))
-    try:
-        document = json.loads(proven_text(data, place))
+
+    def read(document: Json) -> list[_Zip]:
         if (document["chain_id"], document["from"]) != (archive.chain_id, number * SHARD_BLOCKS):
-            return None
+            raise ValueError("it is another shard")
         return [
             _Zip(entry["path"], entry["bytes"], range_of(entry), len(entry["segments"]) == 1)
             for entry in document["zips"]
         ]
-    except (IntegrityError, *UNREADABLE):
+
+    try:
+        return None if data is None else parsed(data, archive.place(shard_path(number)), read)
+    except IntegrityError:
         return None

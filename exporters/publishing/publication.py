@@ -7,10 +7,9 @@ again changes nothing. Several publishers may work on one archive at once.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from itertools import islice
@@ -21,7 +20,6 @@ from exporters.archive.documents import refresh
 from exporters.archive.entries import Entry
 from exporters.archive.hash_lists import put_hash_file
 from exporters.archive.shards import Shard, shard_number, shard_path
-from exporters.publishing.adopting import NO_WAREHOUSE, Recovery, shard_from_zips
 from exporters.publishing.replace import Correction, replace_object
 from exporters.publishing.request import PublishRequest, proven_entry
 from transforms.errors import ConflictError, IntegrityError
@@ -30,7 +28,6 @@ from transforms.stores.store import PutResult
 
 _BATCH = 3_000  # requests between two writes of the index: it bounds what is held in memory
 ZIP_TYPE = "application/zip"
-_log = logging.getLogger(__name__)
 
 
 class Outcome(Enum):
@@ -43,9 +40,6 @@ class Outcome(Enum):
     """Other bytes stand in its place."""
     DAMAGED = "damaged"
     """Its own file is not what its request says."""
-
-
-_FAILURES = (Outcome.CONFLICT, Outcome.DAMAGED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,47 +55,53 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class PublishReport:
-    """What became of all of them: `entries` are those that are in place.
+    """What became of all of them."""
 
-    `bytes` counts the ZIPs that were written.
-    """
+    results: tuple[Published, ...] = ()
 
-    created: int = 0
-    identical: int = 0
-    replaced: int = 0
-    failed: tuple[Published, ...] = ()
-    bytes: int = 0
-    entries: tuple[Entry, ...] = field(default=(), compare=False, repr=False)
+    def _having(self, *outcomes: Outcome) -> tuple[Published, ...]:
+        return tuple(result for result in self.results if result.outcome in outcomes)
 
-    def including(self, results: Sequence[Published]) -> PublishReport:
-        """The report with more ZIPs counted in."""
-        count = [result.outcome for result in results].count
-        changes = (Outcome.CREATED, Outcome.REPLACED)
-        return PublishReport(
-            self.created + count(Outcome.CREATED),
-            self.identical + count(Outcome.IDENTICAL),
-            self.replaced + count(Outcome.REPLACED),
-            (*self.failed, *(result for result in results if result.outcome in _FAILURES)),
-            self.bytes + sum(p.entry.bytes for p in results if p.entry and p.outcome in changes),
-            (*self.entries, *(result.entry for result in results if result.entry)),
-        )
+    @property
+    def created(self) -> int:
+        """How many are new."""
+        return len(self._having(Outcome.CREATED))
+
+    @property
+    def identical(self) -> int:
+        """How many were there."""
+        return len(self._having(Outcome.IDENTICAL))
+
+    @property
+    def replaced(self) -> int:
+        """How many took the place of others."""
+        return len(self._having(Outcome.REPLACED))
+
+    @property
+    def failed(self) -> tuple[Published, ...]:
+        """Those that are not in place."""
+        return self._having(Outcome.CONFLICT, Outcome.DAMAGED)
+
+    @property
+    def bytes(self) -> int:
+        """The length of those that were written."""
+        written = self._having(Outcome.CREATED, Outcome.REPLACED)
+        return sum(result.entry.bytes for result in written if result.entry)
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The entries of those that are in place."""
+        return tuple(result.entry for result in self.results if result.entry)
 
     @property
     def damaged(self) -> dict[str, str]:
         """The reasons of the ZIPs whose own files are not what their requests say, by name."""
-        return {p.name: p.reason for p in self.failed if p.outcome is Outcome.DAMAGED}
+        return {result.name: result.reason for result in self._having(Outcome.DAMAGED)}
 
     def after(self, second: PublishReport) -> PublishReport:
         """The report of both attempts, the second being at the ZIPs damaged in this one."""
-        failures = (result for result in self.failed if result.outcome is not Outcome.DAMAGED)
-        return PublishReport(
-            self.created + second.created,
-            self.identical + second.identical,
-            self.replaced + second.replaced,
-            (*failures, *second.failed),
-            self.bytes + second.bytes,
-            (*self.entries, *second.entries),
-        )
+        kept = (result for result in self.results if result.outcome is not Outcome.DAMAGED)
+        return PublishReport((*kept, *second.results))
 
 
 def publish_zips(
@@ -111,28 +111,27 @@ def publish_zips(
     *,
     correction: Correction | None = None,
     scratch: Path | None = None,
-    recovery: Recovery = NO_WAREHOUSE,
 ) -> PublishReport:
     """Publish ZIPs and describe them in the index; see the module for what a crash leaves.
 
     A ZIP that contradicts its request, or in whose place other bytes stand, counts as failed; the
     rest goes on. With a `correction` such bytes are replaced, one ZIP after the other, so that the
-    revisions have the order of the requests. `scratch` is where layouts are put together. A damaged
-    shard is made again from its ZIPs, with the help of `recovery`. The index and the pages are
-    written once, at the end. Errors of the machine end the run as they are: run it again.
+    revisions have the order of the requests. `scratch` is where layouts are put together. The index
+    and the pages are written once, at the end. Errors of the machine end the run as they are: run
+    it again. Raises `IntegrityError` for a shard that is damaged or gone.
     """
     if archive.signer is not None:
         _ = archive.signer.key  # one that cannot be used is said before anything is written
-    report = PublishReport()
+    published: list[Published] = []
     pending = iter(requests)
     put = partial(_publish_one, archive, correction, scratch)
     shards: set[int] = set()
     while results := _put_some(pending, put, 1 if correction else workers):
-        shards |= name_in_shards(archive, [p.entry for p in results if p.entry], recovery)
-        report = report.including(results)
+        shards |= name_in_shards(archive, [p.entry for p in results if p.entry])
+        published += results
     if shards:
         refresh(archive, shards)
-    return report
+    return PublishReport(tuple(published))
 
 
 def _put_some(
@@ -154,15 +153,13 @@ def _put_some(
 
 
 def name_in_shards(
-    archive: Archive,
-    entries: Iterable[Entry],
-    recovery: Recovery,
-    lost: Collection[int] = (),
+    archive: Archive, entries: Iterable[Entry], lost: Collection[int] = ()
 ) -> set[int]:
     """Describe ZIPs that are in place in their shards; returns the numbers of these.
 
-    `lost` are shards all of whose ZIPs are among the entries, so that nobody needs to look for
-    them. `refresh` brings everything up to date that follows from it.
+    `lost` are shards that are damaged or gone, all of whose ZIPs are among the entries. `refresh`
+    brings everything up to date that follows from it. Raises `IntegrityError` for another one that
+    is damaged or gone.
     """
     shards: dict[int, list[Entry]] = {number: [] for number in lost}
     for entry in entries:
@@ -170,34 +167,31 @@ def name_in_shards(
     for number, fresh in sorted(shards.items()):
 
         def change(old: bytes | None, number: int = number, fresh: list[Entry] = fresh) -> bytes:
-            shard = _known_shard(archive, number, old)
-            if shard is None:
-                zip_entries = () if number in lost else shard_from_zips(archive, number, recovery)
-                shard = Shard(archive.chain_id, number, tuple(zip_entries))
+            shard = _shard_before(archive, number, old, is_lost=number in lost)
             return shard.including(fresh).to_bytes()
 
         update(archive.store, archive.key(shard_path(number)), change, "application/json")
     return set(shards)
 
 
-def _known_shard(archive: Archive, number: int, old: bytes | None) -> Shard | None:
-    """A shard from its bytes; None where these are damaged, or gone though they were there."""
-    if old is None:
-        if not _was_there(archive, number):
-            return Shard(archive.chain_id, number)
-        _log.warning("%s is gone: it is made again", archive.place(shard_path(number)))
-        return None
+def _shard_before(archive: Archive, number: int, old: bytes | None, *, is_lost: bool) -> Shard:
+    """A shard from its bytes; nothing where it is lost, or nothing was ever in it."""
     try:
-        return archive.parse_shard(number, old)
-    except IntegrityError as error:
-        _log.warning("%s", error)
-        return None
+        if old is not None:
+            return archive.parse_shard(number, old)
+    except IntegrityError:
+        if not is_lost:
+            raise
+    if not is_lost and _was_there(archive, number):
+        place = archive.place(shard_path(number))
+        raise IntegrityError(f"{place} is gone: strata publish makes it again")
+    return Shard(archive.chain_id, number)
 
 
 def _was_there(archive: Archive, number: int) -> bool:
     """Whether an absent shard was once there, by what follows from it."""
     try:
-        if number in archive.index().lines:
+        if number in archive.index().shards:
             return True
     except IntegrityError:
         pass  # it says nothing

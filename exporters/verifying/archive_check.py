@@ -70,7 +70,7 @@ class ArchiveCheck:
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is wrong; nothing, if all is well."""
-        indexed, stored = self._shards.lines.keys(), set(stored_shards(self.archive))
+        indexed, stored = self._shards.summaries.keys(), set(stored_shards(self.archive))
         numbers = sorted({*stored, *indexed, *self.expected.numbers()})
         sound: list[int] = []
         unchanged: set[int] = set()

@@ -15,6 +15,7 @@ from functools import cached_property
 
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry
+from exporters.archive.index import ShardSummary
 from exporters.archive.shards import hashes_path, shard_path
 from exporters.verifying.expected import Expected
 from exporters.verifying.listing import StoreListing
@@ -55,10 +56,10 @@ class UnchangedShards:
     expected: Expected
 
     @cached_property
-    def lines(self) -> Mapping[int, str]:
+    def summaries(self) -> Mapping[int, ShardSummary]:
         """What the index says of each shard; nothing where it is damaged, which is found later."""
         try:
-            return self.archive.index().lines
+            return self.archive.index().shards
         except (IntegrityError, OSError):
             return {}
 
@@ -81,14 +82,16 @@ class UnchangedShards:
         """Take in a shard whose entries are what is loaded; it is kept if nothing is wrong."""
         listed = self.listing.shard(self.archive.chain_id, number)
         # What is there besides may be too young to be a stranger: later checks must see it.
-        if number in self.lines and listed.count == 2 * len(entries) + _DOCUMENTS:
+        if number in self.summaries and listed.count == 2 * len(entries) + _DOCUMENTS:
             facts = ShardFacts.of(entries, self._documents(number))
             self.verification.sound.fresh.append(self._proof(number, json.dumps(astuple(facts))))
 
     def _proof(self, number: int, digest: str) -> Proof:
         """The proof of a shard as it is now, if it has what `digest` says."""
         state = self.listing.shard(self.archive.chain_id, number).digest
-        facts = (self.lines.get(number, ""), self.expected.origin(number), digest)
+        summary = self.summaries.get(number)
+        row = json.dumps(summary.row) if summary else ""
+        facts = (row, self.expected.origin(number), digest)
         recorded = hashlib.sha256("\n".join(facts).encode()).hexdigest()
         return Proof(self.archive.place(shard_path(number)), state, recorded, digest)
 

@@ -12,7 +12,7 @@ from exporters.archive.entries import Entry
 from exporters.archive.hash_lists import put_hash_file
 from exporters.archive.revisions import Revision, record
 from exporters.archive.shards import shard_number
-from exporters.publishing.adopting import Recovery, adopt, neighbours
+from exporters.publishing.adopting import adopt, neighbours
 from exporters.publishing.bundles import bundle_of, bundle_request
 from exporters.publishing.comparing import Differences
 from exporters.publishing.publication import (
@@ -23,7 +23,7 @@ from exporters.publishing.publication import (
 )
 from exporters.publishing.request import PublishRequest
 from pipelines.site.completing import Completion, unpublished
-from pipelines.site.publishing import part_request, site_recovery
+from pipelines.site.publishing import part_request, segment_origin
 from pipelines.site.site import Site
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError, RangeError
@@ -40,9 +40,8 @@ def make_again(
 ) -> Completion:
     """Make again what an archive lacks; see `pipelines.site.completing.complete_archive`."""
     segments = site.loaded_catalog().segments
-    recovery = site_recovery(site)
-    entries, failed = _adopted(archive, differences, recovery)
-    updated_shards = name_in_shards(archive, entries, recovery, differences.lost)
+    entries, failed = _adopted(site, archive, differences)
+    updated_shards = name_in_shards(archive, entries, differences.lost)
     zips = _made_again(site, archive, differences.missing, segments, failed)
     head, key = archive.store.head, archive.key
     adopted = (item for item in entries if head(key(f"{item.path}.sha256")) is None)
@@ -70,13 +69,14 @@ def make_again(
 
 
 def _adopted(
-    archive: Archive, differences: Differences, recovery: Recovery
+    site: Site, archive: Archive, differences: Differences
 ) -> tuple[list[Entry], list[Published]]:
     """The entries of ZIPs that no shard names, those of lost shards among them."""
     entries: list[Entry] = []
     failed: list[Published] = []
     adjacent = neighbours(archive, differences.unnamed)
-    for result in adopt(archive, differences.unnamed, adjacent, recovery):
+    origin, scratch = segment_origin(site), site.scratch()
+    for result in adopt(archive, differences.unnamed, adjacent, origin, scratch):
         if isinstance(result, Entry):
             entries.append(result)
         else:
@@ -104,7 +104,7 @@ def _made_again(
 def _put(
     site: Site, archive: Archive, requests: Sequence[PublishRequest], failed: list[Published]
 ) -> int:
-    report = publish_zips(archive, requests, scratch=site.scratch(), recovery=site_recovery(site))
+    report = publish_zips(archive, requests, scratch=site.scratch())
     failed += report.failed
     return report.created + report.identical
 

@@ -12,7 +12,7 @@ from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry, SegmentSource
 from exporters.archive.shards import shard_number
 from exporters.archive.sound_documents import sound_index
-from exporters.publishing.adopting import Origin, Recovery
+from exporters.publishing.adopting import Origin
 from exporters.publishing.bundles import Bundle, bundle_request, bundles_over, due_bundles
 from exporters.publishing.publication import Outcome, Published, PublishReport, publish_zips
 from exporters.publishing.replace import Correction
@@ -72,8 +72,8 @@ def publish_bundles(site: Site) -> PublishReport:
         return PublishReport()
     archive = site.archive(catalog.chain_id)
     requests = (_request(site, archive, bundle) for bundle in _due(site, archive))
-    with journaled(site.journal, sound_index(archive).lines):
-        return publish_zips(archive, requests, scratch=site.scratch(), recovery=site_recovery(site))
+    with journaled(site.journal, sound_index(archive).shards):
+        return publish_zips(archive, requests, scratch=site.scratch())
 
 
 def bundles_are_due(site: Site) -> bool:
@@ -109,11 +109,6 @@ def segment_origin(site: Site) -> Origin:
     return origin
 
 
-def site_recovery(site: Site) -> Recovery:
-    """What a shard that is lost is made again with."""
-    return Recovery(segment_origin(site), site.scratch())
-
-
 def _loaded(catalog: Catalog, segments: Sequence[BlockRange]) -> Mapping[BlockRange, LoadedSegment]:
     """These segments and their neighbours, whatever else is loaded."""
     hull = BlockRange(segments[0].first, segments[-1].last)
@@ -139,7 +134,6 @@ def replace_published(
             _bundles_over(site, archive, segments, tables),
             correction=correction,
             scratch=site.scratch(),
-            recovery=site_recovery(site),
         )
     for receipt in receipts:
         site.stage.remove(archive.chain_id, receipt.table, receipt.blocks)
@@ -174,9 +168,8 @@ def _publish_parts(
             _part_requests(site, those, segments, lost),
             correction=correction,
             scratch=site.scratch(),
-            recovery=site_recovery(site),
         )
-        return report.including(lost)
+        return PublishReport((*report.results, *lost))
 
     report = publish(receipts)
     damaged = report.damaged

@@ -140,7 +140,7 @@ MUTANTS = (
         _PUBLICATION,
         "    entry = proven_entry(request, archive.chain_id, zip_file)\n",
         "    entry = proven_entry(request, archive.chain_id, zip_file)\n"
-        "    name_in_shards(archive, [entry], NO_WAREHOUSE)\n",
+        "    name_in_shards(archive, [entry])\n",
     ),
     _one(
         "a ZIP gets no hash file",

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from exporters.archive.archive import Archive, chains, update
-from exporters.archive.entries import Entry
+from exporters.archive.entries import SegmentSource
 from exporters.archive.shards import Shard
 from exporters.exports.plan import cheapest_cover
-from exporters.publishing.adopting import NO_WAREHOUSE, Recovery, shard_from_zips
+from exporters.publishing.adopting import adopt
 from exporters.publishing.bundles import bundle_request, bundles_over, due_bundles
+from exporters.publishing.comparing import Unnamed
 from exporters.publishing.publication import publish_zips
 from exporters.zips.parts import read_parts
 from tests.archive_kit import (
@@ -25,7 +28,7 @@ from tests.archive_kit import (
     segment_requests,
 )
 from transforms.block_range import BlockRange, BlockRanges
-from transforms.errors import ConfigError
+from transforms.errors import ConfigError, IntegrityError
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import LostRaceError, Versioned
 from transforms.verifying.proofs import Proofs
@@ -58,7 +61,7 @@ def test_the_layout_is_chain_table_zip(archive: Archive) -> None:
 
 def test_an_archive_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:
     archive = Archive(FolderStore(tmp_path), CHAIN)
-    assert archive.index().shards == ()
+    assert archive.index().shards == {}
     assert archive.shard(0).entries == ()
     assert list(archive.entries("orders", BlockRange(0, 10**9))) == []
     assert list(due_bundles(archive, "orders", 2)) == []
@@ -132,9 +135,18 @@ def test_chains_share_a_store(archive: Archive, tmp_path: Path) -> None:
     assert chains(archive.store) == ("net-0", "net-1")
 
 
+def damage_document(archive: Archive, key: str, damage: str) -> None:
+    data = archive.store.read(key)
+    archive.store.delete(key)
+    if damage != "gone":
+        middle = len(data) // 2
+        flipped = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+        archive.store.put_if_match(key, flipped if damage == "flip" else data[:middle], None, "")
+
+
 @pytest.mark.parametrize(
     "key",
-    [f"{CHAIN}/index/000000000.json", f"{CHAIN}/index.json", "chains.json", "index.html"]
+    [f"{CHAIN}/index.json", "chains.json", "index.html"]
     + [f"{CHAIN}/index/000000000.{kind}" for kind in ("sha256", "html")],
 )
 @pytest.mark.parametrize("damage", ["flip", "cut", "gone"])
@@ -142,46 +154,45 @@ def test_a_damaged_document_is_made_again_from_what_is_there(
     archive: Archive, tmp_path: Path, key: str, damage: str
 ) -> None:
     before = contents(archive.store)
-    data = before[key]
-    if damage == "gone":
-        archive.store.delete(key)
-    else:
-        middle = len(data) // 2
-        flipped = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
-        bad = flipped if damage == "flip" else data[:middle]
-        update(archive.store, key, lambda _: bad, "")
-    known = {entry.blocks: entry.segments for entry in entries_of(before)}
-    again = segment_requests(tmp_path, 1, 10, THREE)
-    recovery = Recovery(lambda blocks: known.get(blocks, ()))
-    assert publish_zips(archive, again, recovery=recovery).identical == 3
+    damage_document(archive, key, damage)
+    assert publish_zips(archive, segment_requests(tmp_path, 1, 10, THREE)).identical == 3
     assert contents(archive.store) == before
 
 
-def entries_of(held: dict[str, bytes]) -> list[Entry]:
-    shard = Shard.parse(held[f"{CHAIN}/index/000000000.json"], "")
-    return [entry for entry in shard.entries if not entry.is_bundle]
-
-
-def test_zips_whose_segments_nobody_knows_wait_until_somebody_does(
-    archive: Archive, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("damage", ["flip", "cut", "gone"])
+def test_into_a_damaged_shard_nothing_is_published(
+    archive: Archive, tmp_path: Path, damage: str
 ) -> None:
-    before = archive.shard(0)
-    archive.store.delete(f"{CHAIN}/index/000000000.json")
-    assert list(shard_from_zips(archive, 0, NO_WAREHOUSE)) == []
-    assert "net-1-orders-1-10.zip cannot be taken into the index: not all segments" in caplog.text
-    known = {one.blocks: [one] for entry in before.entries for one in entry.segments}
-    found = shard_from_zips(archive, 0, Recovery(lambda blocks: known.get(blocks, ())))
-    assert Shard(CHAIN, 0, tuple(found)) == before
+    key = f"{CHAIN}/index/000000000.json"
+    damage_document(archive, key, damage)
+    before = contents(archive.store)
+    with pytest.raises(IntegrityError, match=r"000000000\.json is .*: strata publish"):
+        publish_zips(archive, segment_requests(tmp_path, 1, 10, THREE))
+    assert contents(archive.store) == before
 
 
-def test_a_zip_that_its_hash_file_contradicts_is_not_taken_into_a_shard(
-    archive: Archive, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = archive.shard(0).entries[0].path
-    update(archive.store, archive.key(f"{path}.sha256"), lambda _: b"00  x\n", "")
-    found = list(shard_from_zips(archive, 0, NO_WAREHOUSE))
-    assert len(found) == len(archive.shard(0).entries) - 1
-    assert "the hash file beside it says otherwise" in caplog.text
+def adopted(archive: Archive, known: Mapping[BlockRange, Sequence[SegmentSource]]) -> list[Any]:
+    """What becomes of all ZIPs if no shard names them, where these segments are known."""
+    paths = (info.key.partition("/")[2] for info in archive.store.list(f"{CHAIN}/"))
+    unnamed = [stray for path in paths if (stray := Unnamed.at(archive, path))]
+    return [*adopt(archive, unnamed, (), lambda blocks: known.get(blocks, ()))]
+
+
+def test_zips_whose_segments_nobody_knows_wait_until_somebody_does(archive: Archive) -> None:
+    entries = archive.shard(0).entries
+    assert {str(error).partition(": not all segments")[1] for error in adopted(archive, {})} == {
+        ": not all segments"
+    }
+    known = {one.blocks: [one] for entry in entries for one in entry.segments}
+    assert Shard(CHAIN, 0, tuple(adopted(archive, known))).entries == entries
+
+
+def test_a_zip_that_its_hash_file_contradicts_is_not_taken_into_a_shard(archive: Archive) -> None:
+    first, *_ = entries = archive.shard(0).entries
+    update(archive.store, archive.key(f"{first.path}.sha256"), lambda _: b"00  x\n", "")
+    known = {one.blocks: [one] for entry in entries for one in entry.segments}
+    (error,) = [one for one in adopted(archive, known) if isinstance(one, IntegrityError)]
+    assert "the hash file beside it says otherwise" in str(error)
 
 
 def test_an_update_that_lost_the_race_starts_from_what_won(tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ def test_everything_is_escaped(archive: Archive) -> None:
 def test_thousands_of_gaps_make_a_page_that_still_loads() -> None:
     runs = tuple(BlockRange(start, start + 4) for start in range(0, 100_000, 10))
     sums = {"orders": TableSums(zips=9, covered=runs)}
-    index = ArchiveIndex(CHAIN).including([ShardSummary(0, 1, "aa" * 32, "bb" * 32, sums)])
+    index = ArchiveIndex(CHAIN, {**ArchiveIndex(CHAIN).tables, **sums})
     data = chain_page(index, ())
     assert len(data) < 200_000
     assert Page(data).elements.count("rect") < 2_000
@@ -184,11 +184,7 @@ def test_thousands_of_gaps_make_a_page_that_still_loads() -> None:
 def test_of_many_gaps_the_first_are_listed_and_the_rest_counted() -> None:
     runs = tuple(BlockRange(start, start + 4) for start in range(10, 3_010, 10))
     sums = dict.fromkeys(HISTORY_TABLES, TableSums(covered=runs))
-    text = Page(
-        chain_page(
-            ArchiveIndex(CHAIN).including([ShardSummary(0, 1, "aa" * 32, "bb" * 32, sums)]), ()
-        )
-    ).text
+    text = Page(chain_page(ArchiveIndex(CHAIN, sums), ())).text
     assert "missing for blocks 15 to 19, 25 to 29, " in text
     assert "2,005 to 2,009 and 99 more: see index.json." in text
 
@@ -196,7 +192,7 @@ def test_of_many_gaps_the_first_are_listed_and_the_rest_counted() -> None:
 def test_one_missing_block_in_millions_can_be_seen() -> None:
     runs = (BlockRange(1, 5_000_000), BlockRange(5_000_002, 9_000_000))
     sums = {"orders": TableSums(covered=runs)}
-    index = ArchiveIndex(CHAIN).including([ShardSummary(0, 1, "aa" * 32, "bb" * 32, sums)])
+    index = ArchiveIndex(CHAIN, {**ArchiveIndex(CHAIN).tables, **sums})
     assert b'<rect class="gap" x="555" width="3" height="10">' in chain_page(index, ())
 
 

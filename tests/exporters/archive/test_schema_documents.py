@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from exporters.archive.json_text import proven_text
+from exporters.archive.json_text import check_document
 from exporters.archive.schema_documents import schema_json, schema_page
 from tests.page_kit import Page
 from transforms.tables.reference import schema_reference
@@ -20,7 +20,7 @@ def test_the_page_has_every_table_and_its_links_lead_somewhere() -> None:
 
 def test_the_document_has_every_column_and_its_meaning() -> None:
     document = schema_json("a-chain")
-    assert proven_text(document, "schema.json") != document  # it is sealed
+    check_document(document, "schema.json")
     tables = json.loads(document)["tables"]
     assert {table["name"] for table in tables} == set(schema_reference())
     for table in tables:

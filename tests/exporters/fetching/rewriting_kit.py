@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
 from exporters.archive.entries import Entry, Json
-from exporters.archive.index import ArchiveIndex, ShardSummary, index_bytes
+from exporters.archive.index import ArchiveIndex, index_bytes
 from exporters.archive.json_text import FORMAT, written
 from exporters.archive.revisions import REVISIONS, Revision, record
 from exporters.archive.shards import Shard, shard_path
@@ -129,17 +129,17 @@ class Rewriting:
         self._put_shard(Shard(CHAIN, number, (*shard.entries, again)))
 
     def drop_a_shard(self) -> None:
-        lines = dict(self.archive.index().lines)
-        number = self._choice(list(lines))
-        del lines[number]
-        self._put_index(ArchiveIndex(CHAIN, lines=lines).summed())
+        shards = dict(self.archive.index().shards)
+        number = self._choice(list(shards))
+        del shards[number]
+        self._put_index(ArchiveIndex(CHAIN, shards=shards).summed())
         if self._dice.random() < 0.5:
             self._put(shard_path(number), None)
 
     def lower_the_height(self) -> None:
         """Say less in the head of the index, and leave its shards."""
         index = self.archive.index()
-        shard = ShardSummary.parse(self._choice(list(index.lines.values())))
+        shard = self._choice(list(index.shards.values()))
         self._put_index(replace(index, tables={**index.tables, **shard.tables}))
 
     def lose_the_index(self) -> None:
@@ -304,7 +304,7 @@ class Account:
                 paths += [item["path"]] if item != earlier else []
             elif not self._leads(earlier["sha256"], item):
                 paths.append(item["path"])
-        paths += [event["path"] for event in before.revisions if self._lacks(event, before, past)]
+        paths += [event["path"] for event in before.revisions if event not in self.revisions]
         return paths + (["height"] if self.last_block < before.last_block else [])
 
     def _leads(self, sha256: str, item: Json) -> bool:
@@ -319,16 +319,3 @@ class Account:
 
         ends = [event[name] for event in events[-1:] for name in ("old_sha256", "new_sha256")]
         return item["sha256"] in ends and reaches(sha256, events)
-
-    def _lacks(self, event: Json, before: Account, past: Mapping[str, Json]) -> bool:
-        """Whether a revision is gone, and not one that never came to pass."""
-        if event in self.revisions:
-            return False
-        of_file = [each for each in before.revisions if each["path"] == event["path"]]
-        zip_sha256 = past.get(event["path"], {}).get("sha256")
-        gave_way = any(
-            (each["path"], each["old_sha256"]) == (event["path"], event["old_sha256"])
-            for each in self.revisions
-            if each not in before.revisions
-        )
-        return not gave_way or event != of_file[-1] or zip_sha256 == event["new_sha256"]

@@ -101,8 +101,8 @@ def say_something_else(archive: Archive, _: Path) -> None:
 
 
 def drop_shard(archive: Archive, _: Path) -> None:
-    lines = {0: archive.index().lines[0]}
-    put(archive, "index.json", index_bytes(ArchiveIndex(CHAIN, lines=lines).summed()))
+    shards = {0: archive.index().shards[0]}
+    put(archive, "index.json", index_bytes(ArchiveIndex(CHAIN, shards=shards).summed()))
 
 
 def empty_index(archive: Archive, _: Path) -> None:
@@ -153,7 +153,7 @@ def test_an_archive_whose_past_changed_is_refused_by_name_and_the_way_out_leads_
     way_out = [*fetch[:-2], *shlex.split(str(refused.exception).rpartition("folder: ")[2])]
     assert CliRunner().invoke(strata, way_out).exit_code == 0
     new = Archive(FolderStore(out.with_name("mirror-new")), CHAIN)
-    assert new.index().lines == archive.index().lines
+    assert new.index().shards == archive.index().shards
     assert CliRunner().invoke(strata, way_out).exit_code == 0  # every night from now on
     assert contents(FolderStore(out)) == before
 

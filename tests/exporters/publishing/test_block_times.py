@@ -102,7 +102,7 @@ def test_shard_index_and_page_say_them(archive: Archive) -> None:
     index = archive.index()
     ends = ("2023-06-01T00:00:01.000000Z", "2023-06-02T00:00:01.000000Z")
     assert index.times == ends
-    assert [shard.times for shard in index.shards] == [
+    assert [shard.times for shard in index.shards.values()] == [
         (ends[0], "2023-06-01T00:00:04.000000Z"),
         ("2023-06-02T00:00:00.000000Z", ends[1]),
     ]

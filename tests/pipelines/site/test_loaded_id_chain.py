@@ -48,8 +48,8 @@ def test_an_unbroken_chain_is_shown_and_published(settings: Settings, site: Site
     assert [str(run.blocks) for run in _report(site).chain.runs] == ["1-30"]
     assert _findings(site) == []
     archive = publish_segments(site, blocks(0, 1, 2), ("orders", "blocks")).archive
-    (shard,) = archive.index().shards
-    entries = archive.shard(shard.number).entries
+    (number,) = archive.index().shards
+    entries = archive.shard(number).entries
     assert [str(run.blocks) for run in entries_chain(entries).runs] == ["1-30"]
     sources = [entry.segments[0] for entry in entries if entry.table == "orders"]
     assert [source.segment_id for source in sources] == ids
