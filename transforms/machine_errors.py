@@ -10,25 +10,27 @@ class MemoryLimitError(OSError):
 
 
 _NO_ROOM = "free some room there, then run it again"
+_NO_RIGHT = "give this user the right to it, then run it again"
+_DISK = "the disk or its connection fails: see the system's log, then run it again"
 REMEDIES = {
     errno.ENOSPC: _NO_ROOM,
     errno.EDQUOT: _NO_ROOM,
     errno.EFBIG: "raise the limit of a file's size (ulimit -f), then run it again",
     errno.EROFS: "make it writable (a service of systemd: ReadWritePaths), or name another folder, "
     "then run it again",
-    errno.EACCES: "give this user the right to it, then run it again",
-    errno.EPERM: "give this user the right to it, then run it again",
-    errno.EIO: "the disk or its connection fails: see the system's log, then run it again",
+    errno.EACCES: _NO_RIGHT,
+    errno.EPERM: _NO_RIGHT,
+    errno.EIO: _DISK,
     errno.EMFILE: "raise the limit of open files (ulimit -n), or run strata compact",
     errno.ENFILE: "the system has too many files open: raise its limit, then run it again",
     errno.ENOMEM: "let STRATA_MEMORY_MB be more, or ask for fewer blocks at once (strata sql "
     "--blocks, STRATA_BATCH), then run it again; queries of the API have STRATA_API_MEMORY",
     errno.ESTALE: "mount the shared folder again, then run it again",
     errno.EISDIR: "a folder has the name of our file: rename or remove it, then run it again",
-    errno.ENXIO: "the disk or its connection fails: see the system's log, then run it again",
-    errno.ENODEV: "the disk or its connection fails: see the system's log, then run it again",
+    errno.ENXIO: _DISK,
+    errno.ENODEV: _DISK,
     errno.EINTR: "nothing is wrong with the file: run it again",
-    errno.ETIMEDOUT: "the disk or its connection fails: see the system's log, then run it again",
+    errno.ETIMEDOUT: _DISK,
 }
 """What to do about each, by number. `ENOENT` is none of them: a file that is not there is damage,
 or was removed by somebody, and whoever asks for it knows which."""

@@ -1,6 +1,6 @@
 """What a segment source needs of the place where its files lie: a folder or a bucket.
 
-The stores of `exporters` have this shape; `transforms` never learns which one it reads.
+All stores have this shape: who reads segments never learns which one it is.
 """
 
 from __future__ import annotations

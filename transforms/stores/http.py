@@ -19,7 +19,7 @@ import urllib3
 from transforms.errors import BusyError, ConfigError
 from transforms.files import new_file
 from transforms.objects import ObjectInfo
-from transforms.stores.http_client import LATER, HttpOptions, headers_of, open_pool, plain_errors
+from transforms.stores.http_client import LATER, headers_of, open_pool, plain_errors
 from transforms.stores.store import checked_key
 from transforms.stores.streaming import Body
 
@@ -32,9 +32,8 @@ _REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.PROXY_AUTH
 class HttpStore:
     """What lies below `url`. Safe among threads."""
 
-    def __init__(self, url: str, options: HttpOptions | None = None) -> None:
+    def __init__(self, url: str) -> None:
         """Raises `ConfigError` for an address that is none; nothing is asked for yet."""
-        chosen = options or HttpOptions()
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(f"{url!r} names no web server: write https://<host>/<path>")
@@ -43,7 +42,7 @@ class HttpStore:
         host = parts.netloc.rpartition("@")[2]
         self._url = f"{parts.scheme}://{host}{parts.path.rstrip('/')}"
         self._headers = headers_of(url)
-        self._pool = open_pool(parts.scheme, host, chosen)
+        self._pool = open_pool(parts.scheme, host)
 
     def open(self, key: str, start: int = 0) -> Body:
         """The bytes of an object from `start`, or from 0 where the server gives no ranges.

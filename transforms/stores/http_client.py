@@ -5,7 +5,6 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -18,6 +17,10 @@ from transforms.errors import ConfigError
 
 _CONNECTIONS = 32
 _CONNECTS = 2  # again where nobody listens: that seldom passes
+_SILENT_SECONDS = 60.0  # that a server may be
+_RETRIES = 5
+_PAUSE_SECONDS = 0.5  # before the first of them, then doubled each time
+_LONGEST_PAUSE_SECONDS = 60
 
 LATER = (
     HTTPStatus.TOO_MANY_REQUESTS,
@@ -29,32 +32,19 @@ LATER = (
 """What is answered in place of something that may be there a moment later."""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpOptions:
-    """How patient a reader is: seconds that a server may be silent, attempts, seconds between them.
-
-    A pause doubles from `pause_seconds` on; none is longer than `most_seconds`.
-    """
-
-    timeout_seconds: float = 60.0
-    attempts: int = 6
-    pause_seconds: float = 0.5
-    most_seconds: float = 60.0
-
-
-def open_pool(scheme: str, host: str, options: HttpOptions) -> urllib3.PoolManager:
+def open_pool(scheme: str, host: str) -> urllib3.PoolManager:
     """Connections to a host, by the proxy that the environment names for it, if it does."""
     retries = urllib3.Retry(
-        total=options.attempts - 1,
+        total=_RETRIES,
         connect=_CONNECTS,
         status_forcelist=tuple(map(int, LATER)),
-        backoff_factor=options.pause_seconds,
-        backoff_max=options.most_seconds,
-        backoff_jitter=options.pause_seconds,
-        retry_after_max=int(options.most_seconds),
+        backoff_factor=_PAUSE_SECONDS,
+        backoff_max=_LONGEST_PAUSE_SECONDS,
+        backoff_jitter=_PAUSE_SECONDS,
+        retry_after_max=_LONGEST_PAUSE_SECONDS,
         raise_on_status=False,
     )
-    timeout = urllib3.Timeout(connect=options.timeout_seconds, read=options.timeout_seconds)
+    timeout = urllib3.Timeout(connect=_SILENT_SECONDS, read=_SILENT_SECONDS)
     proxy = "" if proxy_bypass(host) else getproxies().get(scheme, "")
     kinds: dict[str, Any] = {
         "retries": retries,

@@ -15,23 +15,24 @@ from tests.ports import free_ports
 from tests.web_kit import web_server
 from transforms.errors import BusyError, ConfigError
 from transforms.stores.http import HttpStore
-from transforms.stores.http_client import HttpOptions
 from transforms.stores.store_address import open_reader
 
-SOON = HttpOptions(timeout_seconds=5, attempts=3, pause_seconds=0.01, most_seconds=0.02)
 CONTENT = bytes(range(256)) * 4000
 
 
 _opened: list[HttpStore] = []
 
 
-def opened(url: str, options: HttpOptions | None = None) -> HttpStore:
-    _opened.append(HttpStore(url, options))
+def opened(url: str) -> HttpStore:
+    _opened.append(HttpStore(url))
     return _opened[-1]
 
 
 @pytest.fixture(autouse=True)
-def closed() -> Iterator[None]:
+def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Stores that soon give up, and that are closed in the end."""
+    for name, value in (("SILENT_SECONDS", 5), ("RETRIES", 2), ("LONGEST_PAUSE_SECONDS", 0)):
+        monkeypatch.setattr(f"transforms.stores.http_client._{name}", value)
     yield
     while _opened:
         _opened.pop().close()
@@ -65,7 +66,7 @@ KEY = "below/an object.zip"
 def test_an_object_and_parts_of_it_are_read_whether_or_not_the_server_knows_ranges(
     url: str, tmp_path: Path
 ) -> None:
-    store = opened(url, SOON)
+    store = opened(url)
     assert store.read(KEY) == CONTENT
     assert store.read(KEY, 1000, 10) == CONTENT[1000:1010]
     assert store.read(KEY, len(CONTENT) - 5) == CONTENT[-5:]
@@ -79,14 +80,14 @@ def test_an_object_and_parts_of_it_are_read_whether_or_not_the_server_knows_rang
 
 
 def test_what_is_not_there_is_that(url: str) -> None:
-    store = opened(url, SOON)
+    store = opened(url)
     with pytest.raises(FileNotFoundError, match="There is no such object"):
         store.read("below/nothing")
 
 
 def test_an_object_that_was_replaced_is_not_continued(folder: Path) -> None:
     with web_server(folder) as url:
-        store = opened(url, SOON)
+        store = opened(url)
         with pytest.raises(BusyError, match="was replaced while it was read"):
             store.read(KEY, 10, version='"another"')
 
@@ -116,7 +117,7 @@ def test_an_address_that_is_none_is_said_to_be_none(address: str, what: str) -> 
 
 def test_what_fails_for_now_is_asked_for_again(door: FaultProxy) -> None:
     door.faults = [("GET", "503 Busy"), ("GET", RESET), ("GET", CUT_THE_ANSWER)]
-    assert opened(door.url, SOON).read(KEY) == CONTENT
+    assert opened(door.url).read(KEY) == CONTENT
     assert len(door.requests) == 4
 
 
@@ -139,18 +140,18 @@ def test_every_refusal_is_a_sentence(
 
     door.on_request = refuse
     with pytest.raises(error, match=what):
-        opened(door.url, SOON).read(KEY)
+        opened(door.url).read(KEY)
 
 
 def test_nobody_at_the_address_is_a_sentence() -> None:
     (port,) = free_ports(1)
     with pytest.raises(ConnectionError, match=r"no answer for http://127\.0\.0\.1"):
-        opened(f"http://127.0.0.1:{port}", SOON).read(KEY)
+        opened(f"http://127.0.0.1:{port}").read(KEY)
 
 
 def test_a_server_without_tls_is_no_https(url: str) -> None:
     with pytest.raises(ConfigError, match="certificate or its TLS is not accepted"):
-        opened(url.replace("http:", "https:"), SOON).read(KEY)
+        opened(url.replace("http:", "https:")).read(KEY)
 
 
 def test_a_proxy_of_the_environment_is_asked(
@@ -160,16 +161,16 @@ def test_a_proxy_of_the_environment_is_asked(
     with _answering(heard, 200, b"by way of it") as proxy:
         monkeypatch.setenv("http_proxy", proxy)
         monkeypatch.setenv("no_proxy", "")
-        assert opened("http://archive.test", SOON).read("x/y") == b"by way of it"
+        assert opened("http://archive.test").read("x/y") == b"by way of it"
         assert heard == ["GET http://archive.test/x/y"]
         monkeypatch.setenv("no_proxy", "127.0.0.1")
-        assert opened(door.url, SOON).read(KEY) == CONTENT
+        assert opened(door.url).read(KEY) == CONTENT
 
 
 def test_who_asks_is_said_to_the_server_and_to_nobody_else() -> None:
     heard: list[str] = []
     with _answering(heard, 200, b"here") as url:
-        store = opened(url.replace("://", "://ann:s%20ecret@"), SOON)
+        store = opened(url.replace("://", "://ann:s%20ecret@"))
         assert store.read("x") == b"here"
         assert heard == ["GET /x Basic YW5uOnMgZWNyZXQ="]
         assert store.describe("x") == f"{url}/x"
@@ -177,9 +178,9 @@ def test_who_asks_is_said_to_the_server_and_to_nobody_else() -> None:
 
 def test_redirects_are_followed_but_not_for_ever(folder: Path) -> None:
     with web_server(folder) as url, _answering([], 302, b"", f"{url}/below/an%20object.zip") as to:
-        assert opened(to, SOON).read("x") == CONTENT
+        assert opened(to).read("x") == CONTENT
     with _answering([], 302, b"", "/x") as url, pytest.raises(ConnectionError, match="leads from"):
-        opened(url, SOON).read("x")
+        opened(url).read("x")
 
 
 @contextmanager
