@@ -15,7 +15,7 @@ from pathlib import Path
 from exporters.archive.archive import Archive
 from exporters.archive.lake_place import LAKE, MANIFESTS
 from exporters.lake.log.delta import DeltaLog
-from exporters.lake.log.table_version import ActiveFile
+from exporters.lake.log.table_version import ActiveFile, FileName
 from exporters.lake.log.version_cache import VersionCache
 from transforms.errors import IntegrityError
 from transforms.memory import MEMORY_MB
@@ -101,6 +101,12 @@ def fetch_proven(archive: Archive, path: str, copy: Path, is_of: Callable[[str],
     if not is_of(sha256):
         what = f"hashes to {sha256}, which is not what its name says"
         raise IntegrityError(f"{place} {what}: {remedy}")
+
+
+def file_name(volume: Volume, table: str) -> str | None:
+    """What the file of a volume is called in a table; None where it has no rows of the table."""
+    stored = volume.file if table == MANIFESTS else volume.data.get(table)
+    return str(FileName.of(volume.blocks, stored.sha256)) if stored else None
 
 
 def lake_tables(volumes: Iterable[Volume]) -> list[str]:

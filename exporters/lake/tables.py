@@ -8,7 +8,8 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
-from exporters.lake.lake_files import PARQUET_TYPE, SEGMENT_TABLES, Lake
+from exporters.archive.lake_place import LOG
+from exporters.lake.lake_files import PARQUET_TYPE, Lake
 from exporters.lake.log.table_version import ActiveFile, FileName, TableVersion
 from transforms.block_range import BlockRange
 from transforms.coverage import inside, union
@@ -41,17 +42,15 @@ class AddedRows:
 
 @dataclass(frozen=True, slots=True)
 class LakeReport:
-    """The files that were added, the tables that were refused, the segments that were.
+    """The files that were added, the tables and segments that were refused.
 
-    `merged` is how many files fewer there are after merging, `replaced` how many were corrected;
-    `removed` are the paths, below the chain's folder, of files that no version needs any more.
+    `merged` is how many files fewer there are after merging; `removed` are the paths, below the
+    chain's folder, of files that no version needs any more.
     """
 
     added: tuple[AddedRows, ...] = ()
     refused: tuple[Refused, ...] = ()
-    refused_segments: tuple[BlockRange, ...] = ()
     merged: int = 0
-    replaced: int = 0
     removed: tuple[str, ...] = ()
 
     @property
@@ -64,9 +63,7 @@ class LakeReport:
         return LakeReport(
             (*self.added, *other.added),
             tuple(dict.fromkeys((*self.refused, *other.refused))),
-            (*self.refused_segments, *other.refused_segments),
             self.merged + other.merged,
-            self.replaced + other.replaced,
             (*self.removed, *other.removed),
         )
 
@@ -135,16 +132,14 @@ class Version:
     def check_foreign(self) -> None:
         """Raise `IntegrityError` where a file was not written by us."""
         if self.foreign:
-            place = self.lake.place(self.table)
-            remedy = (
-                f"strata publish --replace REASON --table {self.table} names it no longer, and "
-                "adds what is loaded and lacks then"
-                if self.table in SEGMENT_TABLES
-                else f"remove the table's folder {place}, and strata publish makes it anew"
-            )
             raise IntegrityError(
-                f"{place} names {self.foreign[0].name}, which Strata did not write: {remedy}"
+                f"{self.lake.place(self.table)} names {self.foreign[0].name}, which Strata did not "
+                f"write: {self._remedy}"
             )
+
+    @property
+    def _remedy(self) -> str:
+        return f"remove its folder {LOG}, and strata publish makes it anew"
 
     @cached_property
     def files(self) -> tuple[ActiveFile, ...]:
@@ -157,8 +152,7 @@ class Version:
             if file.blocks.overlaps(other.blocks):
                 raise IntegrityError(
                     f"{self.lake.place(self.table)} has blocks {other.blocks} twice, in "
-                    f"{file.name} and {other.name}: strata publish --replace REASON "
-                    f"--table {self.table} --blocks {file.blocks} writes them anew"
+                    f"{file.name} and {other.name}: {self._remedy}"
                 )
         return self.ours
 

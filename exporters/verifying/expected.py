@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 
 from exporters.archive.shards import shard_blocks, shard_number
 from transforms.block_range import BlockRange
-from transforms.coverage import Coverage, difference, union
+from transforms.coverage import Coverage, union
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.checks.warehouse_check import Holding
-from transforms.warehouse.manifests.manifest import manifest_receipts
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.manifests.shapes import Volume
 
@@ -74,29 +71,3 @@ class Expected:
     def unsettled(self) -> Coverage:
         """The blocks of volumes that a run may be about to publish."""
         return union(self._holding.unsettled)
-
-
-@dataclass
-class KeptManifests:
-    """Proven manifests by their blocks; none is known in `lacking`."""
-
-    files: dict[BlockRange, Path] = field(default_factory=dict)
-    lacking: list[BlockRange] = field(default_factory=list)
-
-    def lacks(self, blocks: BlockRange) -> bool:
-        """Whether nothing can be said of any of these blocks, for a damage that was found."""
-        return any(map(blocks.overlaps, self.lacking))
-
-    def of(self, table: str, blocks: BlockRange) -> list[Receipt] | None:
-        """The receipts of a table in the segments of a file over these blocks, ascending.
-
-        None where they are not known: manifests do not tell of all of these blocks.
-        """
-        if self.lacks(blocks) or difference((blocks,), union(self.files)):
-            return None
-        return self.receipts(blocks, table)
-
-    def receipts(self, blocks: BlockRange, table: str | None = None) -> list[Receipt]:
-        """The receipts of segments that begin in these blocks, ascending, perhaps of one table."""
-        files = [path for own, path in self.files.items() if own.overlaps(blocks)]
-        return [*manifest_receipts(files, blocks, table)]

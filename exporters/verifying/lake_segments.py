@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Csv
@@ -11,7 +12,7 @@ from exporters.archive.lake_place import LAKE, MANIFESTS
 from exporters.archive.shards import SHARD_BLOCKS, shard_blocks, shard_path
 from exporters.archive.sound_documents import sound_index
 from exporters.archive.sums import completeness
-from exporters.verifying.expected import Expected, KeptManifests, Named
+from exporters.verifying.expected import Expected, Named
 from transforms.block_range import BlockRange
 from transforms.coverage import Coverage, difference, inside, intersection, union
 from transforms.errors import IntegrityError
@@ -23,10 +24,10 @@ from transforms.verifying.findings import (
     Finding,
     Problem,
     Remedy,
-    replace_in_lake,
     run_sentences,
 )
 from transforms.verifying.verification import Verification
+from transforms.warehouse.manifests.manifest import manifest_receipts
 from transforms.warehouse.manifests.receipts import Receipt
 
 
@@ -35,7 +36,8 @@ class SegmentsCheck:
     """What is only in one of the lake and the published ZIPs, and what both say differently.
 
     `coverage` is that of each table of history, and of the manifests, whose log is not damaged.
-    `manifests` is None where only logs are read. In memory are the entries of one shard at a time.
+    `manifests` are sound ones by their blocks; None where only logs are read. In memory are the
+    entries of one shard at a time.
     """
 
     archive: Archive
@@ -43,7 +45,7 @@ class SegmentsCheck:
     expected: Expected
     can_publish: bool
     coverage: Mapping[str, Coverage]
-    manifests: KeptManifests | None
+    manifests: Mapping[BlockRange, Path] | None
     _with_rows: dict[str, Coverage] = field(default_factory=dict)
 
     def findings(self, lacking_now: Callable[[str, Coverage], Coverage]) -> Iterator[Finding]:
@@ -87,7 +89,9 @@ class SegmentsCheck:
         for number in sorted(numbers):
             if self.manifests is None or self.verification.is_over():
                 return
-            receipts = self.manifests.receipts(shard_blocks(number))
+            blocks = shard_blocks(number)
+            files = [path for own, path in self.manifests.items() if own.overlaps(blocks)]
+            receipts = manifest_receipts(files, blocks)
             zips = self._zips(number)
             rows: dict[str, list[BlockRange]] = {}
             for receipt in receipts:
@@ -96,8 +100,8 @@ class SegmentsCheck:
                 csv = zips.get((receipt.table, receipt.blocks))
                 if csv and csv.sha256 != receipt.sha256:
                     yield self._disagreement(receipt, csv)
-            for table, blocks in rows.items():
-                self._add_rows([table], blocks)
+            for table, runs in rows.items():
+                self._add_rows([table], runs)
 
     def _zips(self, number: int) -> Mapping[Named, Csv]:
         """The single CSVs of a shard; none where it is damaged, which is found elsewhere."""
@@ -110,7 +114,7 @@ class SegmentsCheck:
 
     def _disagreement(self, receipt: Receipt, csv: Csv) -> Finding:
         table, blocks = receipt.table, receipt.blocks
-        remedy = replace_in_lake(table, blocks) if self.can_publish else RESTORE
+        remedy = LAKE_PUBLISH if self.can_publish else RESTORE
         return Finding(
             Problem.DISAGREEMENT,
             self.archive.place(f"{LAKE}/{MANIFESTS}"),

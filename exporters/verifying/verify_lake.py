@@ -1,29 +1,32 @@
-"""Reading a chain's lake back: every file proven by its name, its log and its manifest.
+"""Reading a chain's lake back: each table has just the data files of what is loaded.
 
-A file must hash to what its name says, render the CSV of every segment (spec 2.8), have the rows,
-types and statistics that the log says; receipts must be those of the published ZIPs, and every
-published segment must be in every table.
+A file must hash to what its name says, and have the name of the warehouse's data file of its
+blocks, which is proven there to render the CSV of every segment. Its table's log must say of it
+what it has; receipts must be those of the published ZIPs, and every published segment must be in
+every table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 
 from exporters.archive.archive import Archive
-from exporters.archive.lake_place import LAKE, LOG, MANIFESTS
-from exporters.lake.lake_files import SEGMENT_TABLES, Lake
+from exporters.archive.lake_place import LOG, MANIFESTS
+from exporters.lake.lake_files import SEGMENT_TABLES, Lake, file_name
 from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.publication.state_tables import is_state
 from exporters.lake.state_files import STATES, are_states_recent
 from exporters.lake.tables import LakeTable, Version
-from exporters.verifying.expected import Expected, KeptManifests
+from exporters.verifying.expected import Expected
 from exporters.verifying.lake_leftovers import cross_off_leftovers, state_findings
 from exporters.verifying.lake_segments import SegmentsCheck
 from exporters.verifying.listing import StoreListing
-from exporters.verifying.named_objects import NamedObjects
+from exporters.verifying.named_objects import NamedObject, NamedObjects
 from exporters.verifying.verify_lake_file import LakeFileReader
 from transforms.block_range import BlockRange
 from transforms.coverage import Coverage, difference, union
@@ -39,12 +42,10 @@ from transforms.verifying.findings import (
     Problem,
     Remedy,
     make_again,
-    replace_in_lake,
+    put_again,
 )
 from transforms.verifying.verification import Kind, Verification
-from transforms.warehouse.manifests.receipts import Receipt
-
-_EVERYTHING = BlockRange(0, 2**63 - 1)
+from transforms.warehouse.manifests.shapes import Volume
 
 
 @dataclass
@@ -67,38 +68,43 @@ class LakeCheck:
     state: LoadedState | None = None
     memory_mb: int = MEMORY_MB
     _versions: dict[str, Version] = field(default_factory=dict)
-    _chosen: dict[str, list[tuple[ActiveFile, bool]]] = field(default_factory=dict)
+    _chosen: dict[str, list[tuple[ActiveFile, NamedObject, bool]]] = field(default_factory=dict)
     _damaged: set[str] = field(default_factory=set)
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is wrong; nothing, if all is well, or where there is no lake nor should be."""
-        lake = Lake(self.archive, self.memory_mb)
+        lake = self._lake
         objects = NamedObjects(self.archive.store, self.verification, self.listing)
         there = {lake.parts(info.key)[0] for info in self.listing.left(lake.folder)} - {"", STATES}
         if not there and not self.is_wanted:
             return
         # Manifests are committed last, so they tell of all that was opened before.
         for table in sorted(there, key=lambda name: name == MANIFESTS):
-            yield from self._open(lake, table)
-        for version in self._versions.values():
-            self._choose(version)
+            yield from self._open(table)
         with (
             scratch_folder(self.scratch) as folder,
             lake_reader(folder, self.memory_mb) as opened,
         ):
-            yield from self._read(lake, LakeFileReader(objects, folder, opened))
-        if not self.verification.was_stopped:
-            yield from state_findings(self.archive, objects)
-            cross_off_leftovers(lake, self.listing, self._versions, self._damaged)
+            reader = LakeFileReader(objects, folder, opened)
+            for version in self._versions.values():
+                self._choose(version, reader)
+            yield from self._read(reader)
+            if not self.verification.was_stopped:
+                yield from state_findings(self.archive, reader)
+                cross_off_leftovers(lake, self.listing, self._versions, self._damaged)
+
+    @cached_property
+    def _lake(self) -> Lake:
+        return Lake(self.archive, self.memory_mb)
 
     # --- logs
 
-    def _open(self, lake: Lake, table: str) -> Iterator[Finding]:
+    def _open(self, table: str) -> Iterator[Finding]:
         """Open a table's log, and see that it names one sound set of files."""
-        counts, place = self.verification.counts, lake.place(table, LOG)
+        counts, place = self.verification.counts, self._lake.place(table, LOG)
         is_known = table in SEGMENT_TABLES or (self.state and table in self.state.receipts)
         try:
-            version = LakeTable(lake, table).version()
+            version = LakeTable(self._lake, table).version()
             if version is None and not is_known:
                 return  # the folder of no table: its files are found as what nothing names
             finding = Finding(Problem.MISSING, place, "the table has no log", self._publish())
@@ -117,95 +123,96 @@ class LakeCheck:
 
     def _named(self, version: Version) -> Iterator[Finding]:
         table, place = version.table, version.lake.place(version.table)
+        for what in self._log_problems(version):
+            yield Finding(Problem.BAD_LAKE_LOG, place, what, self._again(table))
+        for file in version.ours:
+            volume = None if file.csv else self._volumes.get(file.blocks)
+            if volume and file.name != file_name(volume, table):
+                where = version.lake.place(table, file.name)
+                what = "it is not the data file that the warehouse has of these blocks"
+                yield Finding(Problem.BAD_LAKE_FILE, where, what, self._publish())
+
+    def _log_problems(self, version: Version) -> Iterator[str]:
         for file in version.foreign:
-            what = f"it names {file.name}, which Strata did not write"
-            yield Finding(Problem.BAD_LAKE_LOG, place, what, self._replace(table, None))
-        if table in SEGMENT_TABLES:
+            yield f"it names {file.name}, which Strata did not write"
+        if version.table in SEGMENT_TABLES:
             for lower, upper in pairwise(version.ours):
                 if lower.blocks.overlaps(upper.blocks):
-                    both = BlockRange(lower.blocks.first, max(lower.blocks.last, upper.blocks.last))
-                    what = f"it has blocks twice: {lower.name} and {upper.name}"
-                    remedy = self._replace(table, both)
-                    yield Finding(Problem.BAD_LAKE_LOG, place, what, remedy)
+                    yield f"it has blocks twice: {lower.name} and {upper.name}"
         elif len(version.ours) != 1 and not version.foreign:
-            what = f"it has {len(version.ours)} files, and should have the newest copy alone"
-            yield Finding(Problem.BAD_LAKE_LOG, place, what, self._replace(table, None))
+            yield f"it has {len(version.ours)} files, and should have the newest copy alone"
 
-    def _choose(self, version: Version) -> None:
+    @cached_property
+    def _volumes(self) -> dict[BlockRange, Volume]:
+        """What is loaded, and should be published by now."""
+        volumes = self.expected.volumes()
+        return {item.blocks: item for item in volumes if self.expected.is_due(item.blocks)}
+
+    def _choose(self, version: Version, reader: LakeFileReader) -> None:
         """Count the files that there are, and choose which are read."""
-        check, chosen = self.verification, self._chosen.setdefault(version.table, [])
+        table, chosen = version.table, self._chosen.setdefault(version.table, [])
         for file in version.ours:
+            key = version.lake.key(table, file.name)
+            missing, altered = self._publish(), put_again(version.lake.place(table, file.name))
+            if not self.can_publish:
+                altered = RESTORE
+            elif file.csv:  # who publishes writes it again for another state only
+                missing = altered = make_again(version.lake.place(table))
+            digest = file.parsed.digest if file.parsed else ""
+            item = NamedObject(key, file.bytes, digest, "its table", missing, altered)
             # All tables have about as many files, so that this many are chosen of them together.
-            is_chosen = check.chooses(Kind.LAKE_FILES, len(version.ours) * len(self._versions))
-            check.counts.expect(Kind.LAKE_FILES, is_chosen=is_chosen)
-            check.counts.expect(Kind.BYTES, file.bytes, is_chosen=is_chosen)
-            chosen.append((file, is_chosen))
+            total = len(version.ours) * len(self._versions)
+            chosen.append((file, item, reader.expect(item, total)))
 
     # --- files
 
-    def _read(self, lake: Lake, reader: LakeFileReader) -> Iterator[Finding]:
-        check, manifests = self.verification, KeptManifests()
-        if MANIFESTS not in self._versions:
-            manifests.lacking.append(_EVERYTHING)
-        # Manifests come first: other files are held to them.
-        for table in sorted(self._versions, key=lambda name: (name != MANIFESTS, name)):
+    def _read(self, reader: LakeFileReader) -> Iterator[Finding]:
+        check, manifests = self.verification, dict[BlockRange, Path]()
+        for table in sorted(self._versions):
             version = self._versions[table]
-            for file, is_chosen in self._chosen[table]:
+            for file, item, is_chosen in self._chosen[table]:
                 if check.is_over():
                     return
-                if is_chosen:
-                    yield from self._file(reader, version, file, manifests)
-                else:
-                    yield from reader.present(version, file, self._replacing(table, file))
+                content = partial(self._content, reader, version, file, manifests)
+                facts = f"{file.bytes} {file.statistics} {version.content.columns}"
+                if table == MANIFESTS:
+                    facts = ""  # receipts are read of it
+                yield from reader.findings(item, content, facts, is_chosen=is_chosen)
         yield from self._newest_state()
 
         def lacking_now(table: str, runs: Coverage) -> Coverage:
             """Those of some blocks that the newest version of a table lacks."""
-            return difference(runs, _coverage(LakeTable(lake, table).version())) if runs else ()
+            if not runs:
+                return ()
+            return difference(runs, _coverage(LakeTable(self._lake, table).version()))
 
-        kept = None if check.is_quick else manifests
         coverage = {
             table: _coverage(self._versions.get(table))
             for table in SEGMENT_TABLES
             if table not in self._damaged
         }
+        sound = None if check.is_quick else manifests
         yield from SegmentsCheck(
-            self.archive, check, self.expected, self.can_publish, coverage, kept
+            self.archive, check, self.expected, self.can_publish, coverage, sound
         ).findings(lacking_now)
 
-    def _file(
-        self, reader: LakeFileReader, version: Version, file: ActiveFile, manifests: KeptManifests
+    def _content(
+        self,
+        reader: LakeFileReader,
+        version: Version,
+        file: ActiveFile,
+        manifests: dict[BlockRange, Path],
+        copy: Path,
     ) -> Iterator[Finding]:
-        remedy = self._replacing(version.table, file)
-        if version.table == MANIFESTS:
-            copy = reader.scratch / file.name
-            findings = [*reader.read(version, file, None, remedy, keep=copy)]
-            yield from findings
-            if findings:
-                manifests.lacking.append(file.blocks)
-            else:
-                manifests.files[file.blocks] = copy
+        """Hold a file against its table's log; a sound manifest is kept."""
+        if self.verification.is_quick:
             return
-        receipts = None
-        if not self.verification.is_quick:
-            receipts = self._of(version.table, file, manifests)
-            is_unknown = receipts is None and not file.csv and not manifests.lacks(file.blocks)
-            # Manifests are committed last, so the newest files may have none yet.
-            if is_unknown and not reader.is_young(version, file):
-                place = version.lake.place(version.table, file.name)
-                what = "no manifest tells of all of its blocks"
-                yield Finding(Problem.BAD_LAKE_FILE, place, what, self._publish())
-        yield from reader.findings(version, file, receipts, remedy)
-
-    def _of(
-        self, table: str, file: ActiveFile, manifests: KeptManifests
-    ) -> Sequence[Receipt] | None:
-        """What a file must render to; None where that is not known."""
-        if not file.csv:
-            return manifests.of(table, file.blocks)
-        receipt = self.state.receipts.get(table) if self.state else None
-        is_known = receipt is not None and file.csv == receipt.sha256
-        return [receipt.since(file.blocks)] if receipt and is_known else None
+        problems = [*reader.log_problems(version, file, copy)]
+        for what in problems:
+            place, again = version.lake.place(version.table, file.name), self._again(version.table)
+            yield Finding(Problem.BAD_LAKE_FILE, place, what, again)
+        if version.table == MANIFESTS and not problems:
+            manifests[file.blocks] = Path(shutil.copyfile(copy, reader.scratch / file.name))
 
     def _newest_state(self) -> Iterator[Finding]:
         """Current state that the lake has of an older segment than it should, or not at all."""
@@ -238,15 +245,11 @@ class LakeCheck:
     def _publish(self) -> Remedy:
         return LAKE_PUBLISH if self.can_publish else RESTORE
 
-    def _replacing(self, table: str, file: ActiveFile) -> Remedy:
-        return self._replace(table, None if file.csv else file.blocks)
-
-    def _replace(self, table: str, blocks: BlockRange | None) -> Remedy:
+    def _again(self, table: str) -> Remedy:
+        """What makes a table again: its log is wrong, or the newest state is not what it has."""
         if not self.can_publish:
             return RESTORE
-        if table in SEGMENT_TABLES:
-            return replace_in_lake(table, blocks)
-        return make_again(self.archive.place(f"{LAKE}/{table}"))
+        return make_again(self._lake.place(table, LOG if table in SEGMENT_TABLES else ""))
 
 
 def _coverage(version: Version | None) -> Coverage:

@@ -1,24 +1,30 @@
-"""Reading one file of the lake back: its hash, types, rows, statistics, and every CSV in it."""
+"""Reading one file of the lake back: its hash, and what its table's log says of it."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from exporters.lake.lake_file_check import file_problems
+from exporters.archive.lake_place import MANIFESTS
 from exporters.lake.log.table_version import ActiveFile
+from exporters.lake.manifest_files import manifest_statistics, segment_blocks
 from exporters.lake.tables import Version
-from exporters.verifying.listing import local_copy
-from exporters.verifying.named_objects import NamedObjects
-from transforms.duck import Connection
+from exporters.verifying.named_objects import Content, NamedObject, NamedObjects
+from transforms.block_range import contiguous_runs
+from transforms.duck import Connection, quote_files
 from transforms.errors import IntegrityError
-from transforms.machine_errors import MemoryLimitError
-from transforms.stores.store import content_sha256
-from transforms.verifying.findings import Finding, Problem, Remedy, unreadable
-from transforms.verifying.verification import YOUNG_SECONDS, Kind
-from transforms.warehouse.manifests.receipts import Receipt, receipts_digest
+from transforms.lake.parquet_files import readable_file
+from transforms.lake.statistics import Statistics, fitted, read_statistics
+from transforms.tables.file_columns import FileColumn
+from transforms.verifying.findings import Finding, Problem
+from transforms.verifying.verification import Kind
+from transforms.warehouse.checks.file_check import file_types, types_problem
+from transforms.warehouse.manifests.data_files import file_sql
+
+_NOT_READ = {Problem.MISSING, Problem.UNREADABLE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,83 +38,74 @@ class LakeFileReader:
     scratch: Path
     opened: Connection
 
-    def present(self, version: Version, file: ActiveFile, remedy: Remedy) -> Iterator[Finding]:
-        """A file that is not read is there, at least, with all its bytes."""
-        key = version.lake.key(version.table, file.name)
-        yield from self.objects.present(key, file.bytes, "its table", remedy, remedy)
+    def expect(self, item: NamedObject, total: int) -> bool:
+        """Count a file; gives whether it is one of those of `total` that are read."""
+        check = self.objects.verification
+        is_chosen = check.chooses(Kind.LAKE_FILES, total)
+        check.counts.expect(Kind.LAKE_FILES, is_chosen=is_chosen)
+        check.counts.expect(Kind.BYTES, item.size, is_chosen=is_chosen)
+        return is_chosen
 
     def findings(
-        self, version: Version, file: ActiveFile, receipts: Sequence[Receipt] | None, remedy: Remedy
-    ) -> Iterator[Finding]:
-        """Yield what is wrong with a file, unless it was proven by this check's earlier part."""
-        counts, csvs = self.objects.verification.counts, len(receipts or ())
-        counts.expect(Kind.LAKE_CSVS, csvs)
-        facts = f"{file.bytes} {file.statistics} {version.content.columns}"
-        facts += receipts_digest(receipts) if receipts is not None else "unknown"
-        key = version.lake.key(version.table, file.name)
-        findings = self.objects.unproven(
-            [key], facts, lambda: [*self.read(version, file, receipts, remedy)]
-        )
-        if findings is None:
-            self._count(file)
-        yield from findings or ()
-        if not findings:
-            counts.read(Kind.LAKE_CSVS, csvs)
+        self, item: NamedObject, content: Content, facts: str = "", *, is_chosen: bool = True
+    ) -> list[Finding]:
+        """What is wrong with a file.
 
-    def read(
-        self,
-        version: Version,
-        file: ActiveFile,
-        receipts: Sequence[Receipt] | None,
-        remedy: Remedy,
-        keep: Path | None = None,
-    ) -> Iterator[Finding]:
-        """Yield what is wrong with a file; one with nothing wrong is copied to `keep`."""
-        store, key = version.lake.archive.store, version.lake.key(version.table, file.name)
-        place = store.describe(key)
+        One that is held against `facts` may be proven by this check's earlier part; one that is not
+        chosen is there, at least, with all its bytes.
+        """
+        if not is_chosen:
+            return [*self.objects.present(item)]
+        read = partial(self.objects.read, item, self.scratch, content)
+        findings = self.objects.unproven([item.key], facts, read) if facts else read()
+        if not {finding.problem for finding in findings} & _NOT_READ:
+            check = self.objects.verification
+            check.counts.read(Kind.LAKE_FILES)
+            check.counts.read(Kind.BYTES, item.size)
+            check.report(Kind.LAKE_FILES)
+        return findings
+
+    def log_problems(self, version: Version, file: ActiveFile, copy: Path) -> Iterator[str]:
+        """How the log has a file, of which this is a copy, otherwise than it is."""
         try:
-            with local_copy(store, key, self.scratch, "file.parquet") as copy:
-                problems = list(self._content(version, file, receipts, copy))
-                if keep is not None and not problems:
-                    shutil.copyfile(copy, keep)
-        except FileNotFoundError:
-            what = "its table names it, and it is not there"
-            yield Finding(Problem.MISSING, place, what, remedy)
-            return
+            yield from self._log_problems(version, file, copy)
         except IntegrityError as error:
-            problems = [(Problem.ALTERED, str(error))]
-        except MemoryLimitError:  # nothing is wrong with the file
-            raise
-        except OSError as error:
-            yield Finding(Problem.UNREADABLE, place, unreadable(error, place), remedy)
+            yield str(error)
+
+    def _log_problems(self, version: Version, file: ActiveFile, copy: Path) -> Iterator[str]:
+        if version.table == MANIFESTS:
+            yield from _statistics_problems(version, file, manifest_statistics(copy))
+            if [*contiguous_runs(segment_blocks(copy))] != [file.blocks]:
+                yield "its segments are not those of its name"
             return
-        self._count(file)
-        for problem, what in problems:
-            yield Finding(problem, place, what, remedy)
+        con = self.opened
+        with readable_file(copy, self.scratch):
+            types, described = version.content.columns, version.content.statistics_of
+            names = (name for name in file_types(con, copy) if name in types and name[0] != "_")
+            columns = [FileColumn(name, types[name], name in described) for name in names]
+            if problem := types_problem(con, copy, columns):
+                yield problem
+                return
+            statistics = read_statistics(con, file_sql(quote_files([copy])), columns)
+        yield from _statistics_problems(version, file, statistics)
 
-    def _content(
-        self, version: Version, file: ActiveFile, receipts: Sequence[Receipt] | None, copy: Path
-    ) -> Iterator[tuple[Problem, str]]:
-        sha256 = content_sha256(copy)
-        if not file.is_of(sha256):
-            yield Problem.ALTERED, f"it hashes to {sha256}, which is not what its name says"
-        elif not self.objects.verification.is_quick:
-            # The warehouse has a file of the same bytes, which rendered what they say.
-            rendered = self.objects.verification.rendered.get(sha256)
-            if receipts is not None and rendered == receipts_digest(receipts):
-                receipts = None
-            opened = self.opened
-            for what in file_problems(version, file, copy, self.scratch, receipts, opened):
-                yield Problem.BAD_LAKE_FILE, what
 
-    def _count(self, file: ActiveFile) -> None:
-        check = self.objects.verification
-        check.counts.read(Kind.LAKE_FILES)
-        check.counts.read(Kind.BYTES, file.bytes)
-        check.report(Kind.LAKE_FILES)
-
-    def is_young(self, version: Version, file: ActiveFile) -> bool:
-        """Whether a publisher may just have put a file there."""
-        info = self.objects.find(version.lake.key(version.table, file.name))
-        now = version.lake.archive.store.now()
-        return info is not None and now - info.modified < YOUNG_SECONDS
+def _statistics_problems(
+    version: Version, file: ActiveFile, statistics: Statistics
+) -> Iterator[str]:
+    """Hold rows and statistics against the log: by a wrong one readers pass over rows."""
+    expected = json.loads(fitted(statistics.text, version.content.statistics_of))
+    try:
+        logged = dict(json.loads(file.statistics))
+    except (ValueError, TypeError):
+        logged = {}
+    if not statistics.rows:  # it may be older than columns that were described since
+        known = logged.get("nullCount", {})
+        nulls = expected["nullCount"]
+        expected["nullCount"] = {name: nulls[name] for name in nulls if name in known}
+    for part, values in expected.items():
+        if logged.get(part) != values:
+            yield f"its table's log says {part} {logged.get(part)}, it has {values}"
+            return
+    if more := logged.keys() - expected.keys() - {"tightBounds"}:
+        yield f"its table's log has statistics that Strata does not write: {sorted(more)}"

@@ -11,7 +11,7 @@ from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry
 from exporters.archive.hash_lists import hash_line
 from exporters.verifying.expected import Named
-from exporters.verifying.named_objects import NamedObjects
+from exporters.verifying.named_objects import NamedObject, NamedObjects
 from exporters.verifying.unchanged_shards import ShardFacts
 from exporters.verifying.verify_zip import ZipCheck, ZipReader
 from transforms.verifying.findings import Finding, Remedy, replace_zips
@@ -110,5 +110,6 @@ class ZipsCheck:
     def _present(self, entry: Entry) -> Iterator[Finding]:
         """A ZIP that is not read is there, and its hash file."""
         key, again = self.archive.key(entry.path), replace_zips(entry.table, entry.blocks)
-        for ending, size in (("", entry.bytes), (".sha256", len(hash_line(entry)))):
-            yield from self.objects.present(f"{key}{ending}", size, "the index", self.remedy, again)
+        for path, size in ((key, entry.bytes), (f"{key}.sha256", len(hash_line(entry)))):
+            item = NamedObject(path, size, "", "the index", self.remedy, again)
+            yield from self.objects.present(item)

@@ -17,9 +17,7 @@ def show_lake(screen: Screen, report: LakeReport) -> None:
     if report.added:
         added = f"{len(report.added)} files of the lake published: {size_text(report.bytes)}"
         screen.show(added)
-    if report.replaced:
-        screen.show(f"{report.replaced} files of the lake written anew")
-    elif not (report.added or report.refused):
+    elif not report.refused:
         screen.show("The lake has all that is loaded.")
 
 
@@ -36,7 +34,6 @@ def lake_facts(report: LakeReport) -> Mapping[str, object]:
     """The same for programs."""
     return {
         "added": [asdict(item) | {"blocks": str(item.blocks)} for item in report.added],
-        "replaced": report.replaced,
         "merged": report.merged,
         "removed": report.removed,
         "refused": [asdict(item) for item in report.refused],

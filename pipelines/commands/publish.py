@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 import click
 
 from exporters.archive.figures import size_text
-from exporters.archive.lake_place import LAKE, MANIFESTS
 from exporters.lake.tables import LakeReport
 from exporters.publishing.publication import Outcome, Published, PublishReport
 from exporters.publishing.replace import Correction
@@ -33,8 +32,8 @@ from pipelines.site.publishing import (
 )
 from pipelines.site.site import Site
 from transforms.block_range import BlockRange
-from transforms.errors import ConfigError, RangeError
-from transforms.tables.registry import HISTORY_TABLES, history_tables, tables_ever
+from transforms.errors import RangeError
+from transforms.tables.registry import HISTORY_TABLES
 
 tables_option = click.option(
     "--table", "tables", multiple=True, help="With --replace: only this table (repeat)."
@@ -48,7 +47,7 @@ def correction_for(
     reason: str | None, tables: Sequence[str], blocks: str | None
 ) -> Correction | None:
     """What is put on record; None without `--replace`, which the other options need."""
-    if unknown := sorted({*tables} - {*tables_ever(), MANIFESTS}):
+    if unknown := sorted({*tables}.difference(HISTORY_TABLES)):
         raise click.UsageError(f"{', '.join(unknown)}: choose from {', '.join(HISTORY_TABLES)}")
     if reason is None and (tables or blocks):
         raise click.UsageError("--table and --blocks say what --replace is about")
@@ -63,16 +62,6 @@ def loaded_inside(site: Site, blocks: str | None) -> list[BlockRange]:
     if not inside:
         raise RangeError(f"no loaded segment lies in blocks {blocks}")
     return inside
-
-
-def _check_replaceable(site: Site, tables: Sequence[str]) -> None:
-    """Raise `ConfigError` for a table that is written anew whole: before anything is replaced."""
-    if others := {*tables}.difference(history_tables(), (MANIFESTS,)):
-        place = site.archive(site.loaded_catalog().chain_id).place(f"{LAKE}/{min(others)}")
-        raise ConfigError(
-            f"{min(others)} is no table of history: remove {place}, and strata publish makes it "
-            "again where it is one of current state"
-        )
 
 
 @click.command("publish")
@@ -100,29 +89,25 @@ def command(
     Before that it looks at what the archive has, by a listing, and makes again what is missing: a
     ZIP, a hash file, a shard, the index, a page. What is there already is left alone. Where other
     bytes stand in the place of a ZIP it is named, the rest goes on, and the exit code is 4;
-    --replace puts ours there and says so in the list of revisions. The same goes for the lake,
-    unless STRATA_LAKE is 0: a table to which nothing can be added is named. --replace also takes
-    its tables that have no ZIPs.
+    --replace puts ours there and says so in the list of revisions. Then the lake gets the data
+    files of what is published, unless STRATA_LAKE is 0: a table that cannot have them is named.
     """
     correction = correction_for(reason, tables, blocks)
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
     chain_id = site.loaded_catalog().chain_id
-    _check_replaceable(site, tables)
     finish_interrupted(site)
     site.stage.sweep()
     with screen.counts("looking at") as count:
         completion = complete_archive(site, site.archive(chain_id), count)
     segments: Sequence[BlockRange] = completion.unpublished
-    chosen = tables or HISTORY_TABLES
     if correction is None:
         reports = _publish(site, screen, segments)
     else:
         segments = loaded_inside(site, blocks)
-        zip_tables = [table for table in HISTORY_TABLES if table in chosen]
-        reports = replace_published(site, segments, zip_tables, correction)
-    has_lake = site.settings.lake
-    lake = _publish_lake(site, screen, segments, chosen, correction) if has_lake else None
+        chosen = [table for table in HISTORY_TABLES if table in (tables or HISTORY_TABLES)]
+        reports = replace_published(site, segments, chosen, correction)
+    lake = _publish_lake(site, screen) if site.settings.lake else None
     failed = [failure for report in reports for failure in report.failed]
     if correction is None:  # else what it found wrong is what was replaced, or was not asked for
         failed = [*completion.failed, *failed]
@@ -174,22 +159,12 @@ def _show(
     )
 
 
-def _publish_lake(
-    site: Site,
-    screen: Screen,
-    segments: Sequence[BlockRange],
-    tables: Sequence[str],
-    correction: Correction | None,
-) -> LakeReport:
-    """The same for the lake: what it lacks, or what it has otherwise."""
+def _publish_lake(site: Site, screen: Screen) -> LakeReport:
     # What reads Parquet takes its time to import, which whoever has no lake need not pay.
-    from pipelines.site.lake_publishing import publish_missing, replace_in_lake
+    from pipelines.site.lake_publishing import publish_missing
 
-    report = LakeReport()
-    if correction is not None:
-        report = replace_in_lake(site, segments, tables, correction)
     with screen.progress("publishing to the lake") as advance:
-        return report.and_(publish_missing(site, advance))
+        return publish_missing(site, advance)
 
 
 def _counts(completion: Completion) -> dict[str, int]:

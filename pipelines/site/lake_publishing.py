@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cache, partial
 from threading import Lock
 
@@ -17,7 +16,6 @@ from exporters.lake.publication.public_documents import PublicDocuments
 from exporters.lake.publication.state_tables import publish_state
 from exporters.lake.state_files import STATES, are_states_due, publish_states
 from exporters.lake.tables import LakeReport, LakeTable, Refused, each_alone
-from exporters.publishing.replace import Correction
 from pipelines.site.journal import journaled
 from pipelines.site.publication_state import (
     is_held,
@@ -27,16 +25,13 @@ from pipelines.site.publication_state import (
     sweep,
 )
 from pipelines.site.site import Site, at_one_look, no_progress
-from transforms.block_range import BlockRange, contiguous_runs
+from transforms.block_range import BlockRange
 from transforms.coverage import inside
 from transforms.errors import IntegrityError
 from transforms.lake.parquet_rows import loaded_history, loaded_state, state_rows
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.load.load_settings import Progress
 from transforms.warehouse.manifests.shapes import Volume
-
-_Unpublished = Callable[[tuple[BlockRange, ...]], Mapping[BlockRange, Sequence[str]]]
-"""From segments to those of them that are not published as they are loaded, with the reasons."""
 
 
 @at_one_look
@@ -58,19 +53,9 @@ def _publish(
     site: Site, lake: Lake, segments: Sequence[BlockRange], advance: Progress, *, has_state: bool
 ) -> LakeReport:
     unpublished = cache(partial(_unpublished, site, lake))
-    report = _refusal(unpublished(tuple(segments)))
-    with _history_tables(site, lake, unpublished, advance) as tables:
-        report = report.and_(tables.follow())
-    if has_state:
-        report = report.and_(_publish_state(site, lake))
-    name_lake(site, lake)
-    return report
-
-
-@contextmanager
-def _history_tables(
-    site: Site, lake: Lake, unpublished: _Unpublished, advance: Progress = no_progress
-) -> Iterator[HistoryTables]:
+    problems = sorted(unpublished(tuple(segments)).items())
+    refused = (Refused(f"segment {blocks}", "; ".join(why)) for blocks, why in problems)
+    report = LakeReport(refused=tuple(refused))
     catalog, turn = site.loaded_catalog(), Lock()
 
     @cache
@@ -82,7 +67,12 @@ def _history_tables(
             return is_published(volume.blocks)
 
     with loaded_history(site.warehouse) as loaded:
-        yield HistoryTables(lake, loaded, published, site.scratch(), advance)
+        tables = HistoryTables(lake, loaded, published, site.scratch(), advance)
+        report = report.and_(tables.follow())
+    if has_state:
+        report = report.and_(_publish_state(site, lake))
+    name_lake(site, lake)
+    return report
 
 
 def _unpublished(
@@ -139,33 +129,6 @@ def _is_new(lake: Lake) -> bool:
     except IntegrityError:  # the report says so
         return True
     return manifests is None or manifests.content.number == 0
-
-
-@at_one_look
-def replace_in_lake(
-    site: Site, segments: Sequence[BlockRange], tables: Sequence[str], correction: Correction
-) -> LakeReport:
-    """Put loaded rows into the lake anew where it has other ones, on the record.
-
-    `tables` are of history, or `manifests`, which follow what is corrected in segments (loaded,
-    ascending). A file is written anew whole, with all segments that it holds; what is right stays.
-    A table that cannot be corrected is in the report, and the others go on.
-    """
-    lake = site_lake(site)
-    unpublished = cache(partial(_unpublished, site, lake))
-    with _history_tables(site, lake, unpublished) as followed:
-        report = followed.correct(tables, [*contiguous_runs(segments)], correction)
-    name_lake(site, lake)
-    refresh(lake.archive, ())  # the chain's page tells of what was replaced
-    return report
-
-
-def _refusal(problems: Mapping[BlockRange, Sequence[str]]) -> LakeReport:
-    """The report of segments that are not published as they are loaded."""
-    refused = (
-        Refused(f"segment {blocks}", "; ".join(why)) for blocks, why in sorted(problems.items())
-    )
-    return LakeReport(refused=tuple(refused), refused_segments=tuple(sorted(problems)))
 
 
 @at_one_look

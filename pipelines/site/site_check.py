@@ -92,7 +92,7 @@ def _findings(site: Site, check: Verification, *, archive_alone: bool) -> Iterat
         cache = site.warehouse.cache
         scratch = site.scratch() if cache.is_dir() else None
         try:
-            listing = stack.enter_context(_listed(site, scratch))
+            listing = stack.enter_context(closing(StoreListing(site.store, scratch)))
             chain_ids = _chains(site, warehouse.holding.chain_id, listing)
         except ConfigError as error:
             remedy = _FIRST_TIME if warehouse.holding.chain_id else _RIGHT_PLACE
@@ -111,15 +111,6 @@ def _unsigned(site: Site, check: Verification, public_key: PublicKey | None) -> 
         return
     for chain_id in chain_ids:
         yield from signature_findings(site.archive(chain_id), public_key, check.counts)
-
-
-@contextmanager
-def _listed(site: Site, scratch: Path | None) -> Iterator[StoreListing]:
-    listing = StoreListing(site.store, scratch)
-    try:
-        yield listing
-    finally:
-        listing.close()
 
 
 def _archives(

@@ -11,16 +11,12 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from hashlib import sha256
 from pathlib import Path
 
-from exporters.lake.lake_files import PARQUET_TYPE, Lake
 from exporters.lake.publication.lake_sweep import sweep_lake
 from exporters.lake.publication.state_tables import publish_state
 from exporters.lake.state_files import publish_states
-from exporters.lake.tables import LakeTable, Version
-from exporters.publishing.replace import Correction
+from exporters.lake.tables import LakeTable
 from pipelines.settings import Settings
 from pipelines.site.publication_state import lacking_segments, site_lake
 from pipelines.site.site import Site
@@ -28,11 +24,8 @@ from tests.exporters.lake.lake_kit import history_tables
 from transforms.block_range import BlockRange
 from transforms.errors import BusyError
 from transforms.lake.parquet_rows import state_rows
-from transforms.stores.store import LostRaceError
 
 WITH_ROWS = ("blocks", "orders")
-CORRECTION = Correction("a test", datetime(2026, 11, 22, tzinfo=UTC))
-"""Files of some kilobytes are merged as large ones are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,29 +111,16 @@ def _merge(site: Site, dice: random.Random) -> None:
 
 
 def _correct(site: Site, dice: random.Random) -> None:
-    """Damage a file, and have it put right."""
+    """Remove a file, and have it put there again."""
     lake = site_lake(site)
     table = dice.choice(WITH_ROWS)
     version = LakeTable(lake, table).version()
     if version is None or not version.files:
         return
     file = dice.choice(version.files)
-    damage(lake, version, file.name)
+    lake.archive.store.delete(lake.key(table, file.name))
     with history_tables(site) as tables:
-        tables.correct((table,), [file.blocks], CORRECTION)
-
-
-def damage(lake: Lake, version: Version, name: str) -> None:
-    """Put other bytes in the place of a file."""
-    store, key = lake.archive.store, lake.key(version.table, name)
-    held = store.head(key)
-    if held is not None:
-        data = b"damaged"
-        digest = sha256(data).hexdigest()
-        try:
-            store.put_if_match(key, data, held.version, PARQUET_TYPE, sha256=digest)
-        except LostRaceError:
-            return
+        tables.follow()
 
 
 def _sweep(site: Site, dice: random.Random) -> None:

@@ -123,9 +123,9 @@ def follow(place: Place, said: dict[str, Any]) -> None:
 
 
 def advised(said: dict[str, Any]) -> Iterator[list[str]]:
-    """The commands that the findings name, each once, in their order."""
+    """The commands that the findings name, each once: what moves files away comes first."""
     seen: list[str] = []
     for row in said["findings"]:
         assert row["commands"], row
         seen += [text for text in row["commands"] if text not in seen]
-    yield from map(shlex.split, seen)
+    yield from sorted(map(shlex.split, seen), key=lambda words: words[0] == "strata")

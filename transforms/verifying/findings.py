@@ -103,11 +103,10 @@ def replace_zips(table: str, blocks: BlockRange) -> Remedy:
     return Remedy((f"strata publish --replace {reason} --table {table} --blocks {blocks}",))
 
 
-def replace_in_lake(table: str, blocks: BlockRange | None) -> Remedy:
-    """Put what is loaded in the place of what a table of the lake has over these blocks."""
-    reason = shlex.quote("the file was damaged")
-    where = f" --blocks {blocks}" if blocks else ""
-    return Remedy((f"strata publish --replace {reason} --table {table}{where}",))
+def put_again(place: str) -> Remedy:
+    """Remove a damaged file of the lake, so that the warehouse's is put there again."""
+    tool = "aws s3 rm" if place.startswith("s3://") else "rm"
+    return Remedy((f"{tool} {shlex.quote(place)}", *LAKE_PUBLISH.commands))
 
 
 def make_again(place: str) -> Remedy:

@@ -32,8 +32,6 @@ class Kind(StrEnum):
     PAGES = "pages"
     HASH_FILES = "hash files"
     LAKE_FILES = "files of the lake"
-    LAKE_CSVS = "CSVs of the lake"
-    """Rendered from its files, where receipts say what must come."""
     BYTES = "bytes"
     """Of volumes, of ZIPs and of files of the lake."""
 
@@ -122,8 +120,7 @@ class Verification:
 
     `is_quick` hashes a random sample of ZIPs, volumes and files of the lake, no more. It ends early
     after `seconds`. `proven` is what an interrupted part of the same check has proven, `sound` what
-    earlier checks found sound: only a quick check relies on it. `rendered` are the data files that
-    rendered right, by SHA-256: the `receipts_digest` of their CSVs.
+    earlier checks found sound: only a quick check relies on it.
     """
 
     is_quick: bool = False
@@ -134,7 +131,6 @@ class Verification:
     settle_seconds: float = 0.0
     was_stopped: bool = False
     sound: SoundParts = field(default_factory=SoundParts)
-    rendered: dict[str, str] = field(default_factory=dict)
     _begun: float = field(default_factory=time.monotonic)
 
     def is_over(self) -> bool:

@@ -112,7 +112,7 @@ class DeltaLog:
         except IntegrityError as error:
             raise IntegrityError(
                 f"the log of {self.place} is damaged: put its folder {LOG} back from a backup, or "
-                f"remove the table's folder, and strata publish makes it anew; {error}"
+                f"remove it, and strata publish makes it anew; {error}"
             ) from error
 
     def expected(self) -> TableVersion | None:

@@ -131,12 +131,11 @@ def test_markup_in_data_is_data(capsys: pytest.CaptureFixture[str]) -> None:
     assert "[bold]cell[/bold] :smile:" in captured.out
 
 
-def test_files_of_the_lake_that_were_written_anew_are_told_without_bytes(
+def test_files_of_the_lake_are_told_with_their_bytes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     rows = AddedRows("orders", "1-10.parquet", BlockRange(1, 10), 3, 2048)
     for report, told in (
-        (LakeReport(replaced=3), "3 files of the lake written anew\n"),
         (LakeReport(added=(rows,)), "1 files of the lake published: 2.0 kB\n"),
         (LakeReport(), "The lake has all that is loaded.\n"),
     ):

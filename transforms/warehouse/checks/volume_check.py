@@ -38,7 +38,7 @@ from transforms.warehouse.checks.file_check import (
 )
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.volumes import volume_sources
-from transforms.warehouse.manifests.receipts import Receipt, receipts_digest
+from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.manifests.shapes import Volume
 
 # What rows that were damaged, and not found out by checksums, can make of parsing.
@@ -103,8 +103,6 @@ class VolumeCheck:
                 self._check.proven.keep(proof)
         counts.read(Kind.BYTES, file.size)
         counts.read(Kind.TABLES, len(tables) if is_whole else 0)
-        if receipts and is_whole and not findings:  # the lake may have the same bytes
-            self._check.rendered[file.sha256] = receipts_digest(receipts)
         yield from findings
 
     def _data_problem(

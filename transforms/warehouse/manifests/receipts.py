@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from transforms.block_range import BlockRange
 from transforms.objects import ObjectInfo
@@ -40,20 +39,6 @@ class Receipt:
     def blocks(self) -> BlockRange:
         """The segment's blocks."""
         return self.segment.blocks
-
-    def since(self, blocks: BlockRange) -> Receipt:
-        """The receipt as that of an earlier segment, since which a table has had the same rows."""
-        return replace(self, segment=replace(self.segment, blocks=blocks))
-
-
-def receipts_digest(receipts: Iterable[Receipt]) -> str:
-    """A hash of what receipts, in any order, say of the CSVs: equal where that is."""
-    digest = hashlib.sha256()
-    for receipt in sorted(receipts, key=lambda receipt: (receipt.blocks, receipt.table)):
-        columns = receipt.schema.fingerprint
-        text = f"{receipt.table} {receipt.blocks} {columns} {receipt.rows} {receipt.sha256}\n"
-        digest.update(text.encode())
-    return digest.hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

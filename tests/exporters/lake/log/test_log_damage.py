@@ -18,7 +18,7 @@ from transforms.stores.s3 import S3Store
 
 COMMITS = 13
 """Enough for a checkpoint (at 10), and some commits after it."""
-DAMAGED = "is damaged: put its folder _delta_log back from a backup, or remove the table's folder"
+DAMAGED = "is damaged: put its folder _delta_log back from a backup, or remove it"
 
 
 def _json(log: Path, version: int) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,7 +16,7 @@ from exporters.lake.lake_files import Lake
 from exporters.lake.publication.lake_sweep import sweep_lake
 from exporters.lake.tables import LakeReport
 from exporters.publishing.replace import Correction
-from pipelines.site.lake_publishing import publish_to_lake, replace_in_lake
+from pipelines.site.lake_publishing import publish_to_lake
 from pipelines.site.publishing import replace_published
 from pipelines.site.segment_status import site_status
 from pipelines.site.site_check import verify_site
@@ -125,19 +124,21 @@ def test_merging_leaves_fewer_files_in_one_version_and_the_same_rows(lake: LakeS
     assert lake.publish().added == ()
 
 
-def test_a_warehouse_with_other_rows_merges_nothing_that_has_them(
+def test_rows_whose_zips_are_not_published_take_no_place(
     lake: LakeSite, corrected: LakeSite, tmp_path: Path
 ) -> None:
-    before = lake.versions()
+    before = lake.files("orders")
     other = corrected.elsewhere(Path(lake.site.settings.archive), folder=tmp_path / "other")
 
-    report = _merge(other)
+    other.publish()
 
-    (refused,) = report.refused
-    assert refused.table == "orders"
-    assert "has other rows than are loaded: strata publish --replace" in refused.reason
-    after = lake.versions()
-    assert (after["orders"], after["manifests"]) == (before["orders"], before["manifests"])
+    after = lake.files("orders")
+    assert [old == new for old, new in zip(before, after, strict=True)] == [
+        False,
+        False,
+        True,
+        False,
+    ]  # the third segment is published otherwise than it is loaded there
 
 
 def test_what_was_merged_is_removed_a_week_later_and_not_before(lake: LakeSite) -> None:
@@ -274,81 +275,48 @@ def test_current_state_is_published_hourly_and_none_is_forgotten(tmp_path: Path)
     assert site_status(lake.site).to_do == ()
 
 
-def test_a_correction_replaces_the_file_and_is_in_the_revisions(
+def test_a_correction_replaces_the_files_of_what_differs(
     lake: LakeSite, corrected: LakeSite
 ) -> None:
     other = corrected.elsewhere(Path(lake.site.settings.archive), batch=1)
-    before, versions = lake.files("orders"), lake.versions()
+    versions = lake.versions()
     replace_published(other.site, ALL[2:], ["orders"], WHY)
 
-    report = replace_in_lake(other.site, ALL, ["orders"], WHY)
+    assert not other.publish().refused
 
-    assert (report.refused, report.replaced) == ((), 2)  # orders, and the manifests
-    after = lake.files("orders")
-    assert [a == b for a, b in zip(before, after, strict=True)] == [True, True, False, True]
-    changed = {table for table, number in lake.versions().items() if number != versions[table]}
-    assert changed == {"orders", "manifests"}
-    revisions = json.loads((lake.folder.parent / "revisions.json").read_bytes())["revisions"]
-    of_lake = [row for row in revisions if row["path"].startswith("lake/")]
-    assert {row["path"].split("/")[1] for row in of_lake} == {"orders", "manifests"}
-    assert {row["reason"] for row in of_lake} == {WHY.reason}
-    assert f"lake/orders/{before[2]}" in {row["path"] for row in of_lake}
     other.check(*ALL)
     references = _rows(lake, "orders", versions["orders"])["reference"]
     assert "as it was" in references.to_list()  # the version of before stays readable
-    assert replace_in_lake(other.site, ALL, ["orders"], WHY).replaced == 0
-
-
-def test_a_machine_goes_by_what_another_one_put_right(
-    lake: LakeSite, corrected: LakeSite, tmp_path: Path
-) -> None:
-    archive = Path(lake.site.settings.archive)
-    first, second = (
-        corrected.elsewhere(archive, folder=tmp_path / name) for name in ("first", "second")
-    )
-    assert [refused.table for refused in _merge(second).refused] == ["orders"]
-    replace_published(first.site, ALL[2:], ["orders"], WHY)
-    assert not replace_in_lake(first.site, ALL, ["orders"], WHY).refused
-
-    report = _merge(second)
-
-    assert report.refused == ()
-    assert lake.spans("orders") == ["1-40"]
-    second.check(*ALL)
-
-
-def test_a_merge_that_is_due_is_no_correction(lake: LakeSite) -> None:
-    lake.site.warehouse.compact(most_partial=1)
-
-    report = replace_in_lake(lake.site, ALL, ["orders", "manifests"], WHY)
-
-    assert (report.refused, report.replaced) == ((), 0)
-    assert lake.spans("orders") == lake.spans("manifests") == ["1-40"]
-    assert not (lake.folder.parent / "revisions.json").exists()
-
-
-def test_a_file_that_was_damaged_is_put_back_under_its_name(lake: LakeSite) -> None:
-    (path, *_) = sorted((lake.folder / "blocks").glob("1-10.*.parquet"))
-    good = path.read_bytes()
-    path.chmod(0o644)
-    path.write_bytes(bytes([*good[:100], good[100] ^ 1, *good[101:]]))
-
-    report = replace_in_lake(lake.site, ALL[:1], ["blocks"], WHY)
-
-    assert (report.refused, report.replaced) == ((), 1)
-    assert path.read_bytes() == good
-    (row,) = json.loads((lake.folder.parent / "revisions.json").read_bytes())["revisions"]
-    assert (row["path"], row["reason"]) == (f"lake/blocks/{path.name}", WHY.reason)
-    lake.check(*ALL)
+    changed = [
+        action["add"]["dataChange"]
+        for action in log_actions(lake.folder / "orders")
+        if "add" in action
+    ]
+    assert changed[-4:] == [True] * 4
+    assert other.publish().added == ()
 
 
 def test_a_file_that_was_removed_comes_back(lake: LakeSite) -> None:
+    rows = _rows(lake, "orders")
     (path, *_) = sorted((lake.folder / "orders").glob("11-20.*.parquet"))
     good = path.read_bytes()
     path.unlink()
 
-    report = replace_in_lake(lake.site, ALL[1:2], ["orders"], WHY)
+    report = lake.publish()
 
-    assert (report.refused, report.replaced) == ((), 1)
+    assert (report.refused, [added.name for added in report.added]) == ((), [path.name])
     assert path.read_bytes() == good
+    assert _rows(lake, "orders").equals(rows)
+    assert lake.publish().added == ()
+    lake.check(*ALL)
+
+
+def test_a_manifest_that_was_removed_comes_back_with_a_merge(lake: LakeSite) -> None:
+    (path, *_) = sorted((lake.folder / "manifests").glob("11-20.*.parquet"))
+    path.unlink()
+
+    report = _merge(lake)
+
+    assert report.refused == ()
+    assert lake.spans("orders") == lake.spans("manifests") == ["1-40"]
     lake.check(*ALL)
