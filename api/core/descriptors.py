@@ -49,6 +49,7 @@ def comments() -> Iterator[tuple[str, str]]:
     """The full names of fields and methods, with the comments on them."""
     for file in _compiled().file:
         for place in file.source_code_info.location:
+            # By the numbers of fields of `FileDescriptorProto` and of what is in it.
             match tuple(place.path):
                 case (4, at, 2, number):
                     above: Any = file.message_type[at]

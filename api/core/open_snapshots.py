@@ -122,6 +122,12 @@ class OpenSnapshot:
 
     def table(self, volume: Volume, table: str) -> HeldTable:
         """A table of a volume that has it."""
+        held_table = self.tables.get((volume.key, table))
+        if held_table is None:
+            held_table = self.tables[volume.key, table] = self._table(volume, table)
+        return held_table
+
+    def _table(self, volume: Volume, table: str) -> HeldTable:
         shape, index = volume.shapes[table], self.indexes.get(volume.key)
         if volume.kind == "state":
             source = f"{self.files[volume.key]}.main.{quote_name(table)}"
@@ -135,15 +141,7 @@ class OpenSnapshot:
         self, name: str, table: str, volumes: Callable[[], Sequence[Volume]]
     ) -> Sequence[HeldTable]:
         def find(snapshot: OpenSnapshot) -> Sequence[HeldTable]:
-            tables = []
-            for volume in volumes():
-                if table in volume.shapes:
-                    held_table = snapshot.tables.get((volume.key, table))
-                    if held_table is None:
-                        held_table = snapshot.tables[volume.key, table] = snapshot.table(
-                            volume, table
-                        )
-                    tables.append(held_table)
+            tables = (snapshot.table(each, table) for each in volumes() if table in each.shapes)
             return [held_table for held_table in tables if held_table.is_usable]
 
         return self.once(name, find)

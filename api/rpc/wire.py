@@ -1,9 +1,8 @@
 """Messages of the wire: requests from them, and records as them, without a detour through JSON.
 
-A record becomes keyword arguments,
-a dictionary by field name, of which the protobuf library makes the message in one go: numbers,
-texts and names of enum values are taken as they are, and None is not set. What it refuses, which
-only hostile data holds, is then made to fit.
+A record becomes keyword arguments, a dictionary by field name, of which the protobuf library makes
+the message in one go: numbers, texts and names of enum values are taken as they are, and None is
+not set. What it refuses, which only hostile data holds, is then made to fit.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -27,6 +28,10 @@ def _asked(served: Served, to_block: str | None) -> tuple[list[tuple[str, str]],
     with served.client() as http, client_of(served) as grpc:
         answer = http.get(_PATH, params={"toBlock": to_block} if to_block else {})
         call = grpc.ask(_METHOD, metadata={"x-to-block": to_block} if to_block else {})
+        # Who has our `.proto` files gives it as a field.
+        fields: dict[str, Any] = {"to_block": int(to_block)} if to_block else {}
+        own = grpc.ask(_METHOD, **fields)
+    assert own.message == call.message
     assert answer.status_code == 200
     assert as_json(call.message) == answer.json()
     assert call.headers.get(_NEXT) == answer.headers.get(_NEXT)
