@@ -23,6 +23,7 @@ from typing import Any
 
 import orjson
 
+from api.core.api_errors import InvalidArgumentError, Reason
 from transforms.tables.column_facts import HEX_OF, NAMES
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -58,6 +59,23 @@ def parse_key(text: str) -> str:
     if not _KEY.fullmatch(text):
         raise IdError(f"'{text}' is not 64 hex digits")
     return text.lower()
+
+
+def asked_id(
+    text: str,
+    reason: Reason,
+    about: str | None = None,
+    parse: Callable[[str], str] = parse_id,
+) -> str:
+    """An id that a client asks with.
+
+    Raises `InvalidArgumentError` for what is none, which says why after `about`, if that is given.
+    """
+    try:
+        return parse(text)
+    except IdError as error:
+        inner = "" if about is None else f"{about}{error}"
+        raise InvalidArgumentError(reason, inner) from None
 
 
 def show_id(text: str | None) -> str:

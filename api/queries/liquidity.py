@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
-from api.core.api_errors import FailedError, InvalidArgumentError, Reason
+from api.core.api_errors import FailedError, Reason
 from api.core.descriptors import Request, given
 from api.core.open_snapshots import OpenSnapshot, Reading
 from api.core.relations import HeldTable
-from api.queries.cursors import ID, TIME, CursorFormat, IdError, parse_id, show_id
+from api.queries.cursors import ID, TIME, CursorFormat, asked_id, show_id
 from api.queries.pagination import (
     Listing,
     Page,
@@ -119,25 +119,17 @@ def changed_provisions(reading: Reading, before: Known) -> list[Record]:
 
 
 def _wanted(text: str | None) -> str | None:
-    if text is None:
-        return None
-    try:
-        return show_id(parse_id(text))
-    except IdError as error:
-        raise InvalidArgumentError(Reason.LIQUIDITY_PROVISIONS, str(error)) from None
+    return None if text is None else show_id(asked_id(text, Reason.LIQUIDITY_PROVISIONS, ""))
 
 
 def _filters(request: Request) -> dict[str, str]:
     """The columns that are asked for, with their values."""
-    filters: dict[str, str] = {}
-    try:
-        for column, text in (("market_id", request.market_id), ("party_id", request.party_id)):
-            if text:
-                filters[column] = parse_id(text)
-    except IdError as error:
-        raise InvalidArgumentError(
-            Reason.LIQUIDITY_PROVISIONS, _inner(request, str(error))
-        ) from None
+    about = _inner(request, "")
+    filters = {
+        column: asked_id(text, Reason.LIQUIDITY_PROVISIONS, about)
+        for column, text in (("market_id", request.market_id), ("party_id", request.party_id))
+        if text
+    }
     if request.reference:
         filters["reference"] = request.reference
     return filters

@@ -12,7 +12,7 @@ from hashlib import md5
 from itertools import islice
 from operator import itemgetter
 
-from api.core.api_errors import InvalidArgumentError, Reason
+from api.core.api_errors import Reason
 from api.core.descriptors import Request
 from api.core.open_snapshots import OpenSnapshot, Reading
 from api.core.relations import HeldTable, union
@@ -22,8 +22,7 @@ from api.queries.cursors import (
     CursorError,
     CursorFormat,
     Form,
-    IdError,
-    parse_id,
+    asked_id,
     show_bytes,
     take_bytes,
 )
@@ -75,11 +74,8 @@ _key = itemgetter(0, 1, 2)
 def list_oracle_data(reading: Reading, request: Request) -> Page:
     """List the data of a spec, or the latest of every spec. Raises `InvalidArgumentError`."""
     window = window_of(request, _CURSORS)
-    try:
-        spec = parse_id(request.oracle_spec_id)
-    except IdError as error:
-        inner = f"scany: query multiple result rows: {error}"
-        raise InvalidArgumentError(Reason.ORACLE_DATA, inner) from None
+    about = "scany: query multiple result rows: "
+    spec = asked_id(request.oracle_spec_id, Reason.ORACLE_DATA, about)
     listing = _listing(reading, spec)
     if listing is None:
         return Page()

@@ -14,8 +14,8 @@ from api.queries.cursors import (
     NUMBER,
     TIME,
     CursorFormat,
-    IdError,
     Values,
+    asked_id,
     cursor_time,
     parse_key,
 )
@@ -44,7 +44,9 @@ _ID, _VERSION = 1, 3
 
 def list_order_versions(reading: Reading, request: Request) -> Page:
     """List an order's versions. Raises `InvalidArgumentError`."""
-    order_id = _order_id(request.order_id)
+    if not request.order_id:
+        raise InvalidArgumentError(Reason.MISSING_ORDER_ID)
+    order_id = asked_id(request.order_id, Reason.INVALID_ORDER_ID, parse=parse_key)
     window = window_of(request, _CURSORS)
     if window.cursor and window.cursor[1] != order_id:
         raise InvalidArgumentError(Reason.INVALID_PAGINATION, "the cursor is of another order")
@@ -69,15 +71,6 @@ def _page_of_few(versions: Sequence[Row], window: Window) -> Page:
     # The network's own keys do, unless several versions were written last in one block.
     keys = (row[:_VERSION] if times.count(row[:_VERSION]) == 1 else row for row in section.rows)
     return page(section, [_CURSORS.encode(key) for key in keys], order)
-
-
-def _order_id(text: str) -> str:
-    if not text:
-        raise InvalidArgumentError(Reason.MISSING_ORDER_ID)
-    try:
-        return parse_key(text)
-    except IdError:
-        raise InvalidArgumentError(Reason.INVALID_ORDER_ID) from None
 
 
 def _few_rows(reading: Reading, order_id: str) -> Sequence[Row] | None:

@@ -8,7 +8,7 @@ from api.core.api_errors import InvalidArgumentError, Reason
 from api.core.descriptors import Request
 from api.core.open_snapshots import Reading
 from api.core.relations import HeldTable, answered_around
-from api.queries.cursors import BYTES, ID, CursorFormat, IdError, parse_id
+from api.queries.cursors import BYTES, ID, CursorFormat, asked_id
 from api.queries.pagination import (
     FEW_ROWS,
     Listing,
@@ -34,11 +34,7 @@ def list_node_signatures(reading: Reading, request: Request) -> Page:
     if not request.id:
         raise InvalidArgumentError(Reason.MISSING_RESOURCE_ID)
     window = window_of(request, _CURSORS)
-    try:
-        resource = parse_id(request.id)
-    except IdError as error:
-        inner = f"resourceID: {request.id}: {error}"
-        raise InvalidArgumentError(Reason.NODE_SIGNATURES, inner) from None
+    resource = asked_id(request.id, Reason.NODE_SIGNATURES, f"resourceID: {request.id}: ")
     if window.cursor and window.cursor[0] != resource:
         raise InvalidArgumentError(Reason.INVALID_PAGINATION, "the cursor is of another resource")
     table = reading.snapshot.state("node_signatures")

@@ -14,7 +14,7 @@ from typing import Any
 from api.core.api_errors import InvalidArgumentError, Reason
 from api.core.descriptors import Message, Request, json_name, message
 from api.core.open_snapshots import OpenSnapshot, Reading
-from api.queries.cursors import IdError, parse_id
+from api.queries.cursors import asked_id
 from api.queries.pagination import Record
 from transforms.spam.lines import parse_nanos
 
@@ -44,10 +44,7 @@ def get_spam_statistics(reading: Reading, request: Request) -> Record:
     """One party's statistics. Raises `InvalidArgumentError`."""
     if not request.party_id:
         raise InvalidArgumentError(Reason.MISSING_PARTY_ID)
-    try:
-        party = parse_id(request.party_id)
-    except IdError as error:
-        raise InvalidArgumentError(Reason.INVALID_PARTY_ID, str(error)) from None
+    party = asked_id(request.party_id, Reason.INVALID_PARTY_ID, "")
     epoch = _epoch(reading)
     statistics = _captured(reading, party)
     if statistics is None:

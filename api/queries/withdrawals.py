@@ -13,7 +13,7 @@ from api.core.api_errors import InvalidArgumentError, NotFoundError, Reason
 from api.core.descriptors import Request, given
 from api.core.open_snapshots import Reading
 from api.core.relations import HeldTable, answered_around
-from api.queries.cursors import ID, TIME, CursorFormat, IdError, parse_id, parse_key
+from api.queries.cursors import ID, TIME, CursorFormat, asked_id, parse_id, parse_key
 from api.queries.latest_rows import LatestSource, latest, written_again
 from api.queries.pagination import (
     Listing,
@@ -55,10 +55,7 @@ def get_withdrawal(reading: Reading, request: Request) -> Record:
     """One withdrawal as it is now. Raises `InvalidArgumentError`, `NotFoundError`."""
     if not request.id:
         raise InvalidArgumentError(Reason.MISSING_WITHDRAWAL_ID)
-    try:
-        id_ = parse_key(request.id)
-    except IdError:
-        raise InvalidArgumentError(Reason.INVALID_WITHDRAWAL_ID) from None
+    id_ = asked_id(request.id, Reason.INVALID_WITHDRAWAL_ID, parse=parse_key)
     rows = answered_around(lambda: _rows_with_id(reading, id_))
     if not rows:
         raise NotFoundError(Reason.WITHDRAWAL, "no resource corresponding to this id")
@@ -68,10 +65,8 @@ def get_withdrawal(reading: Reading, request: Request) -> Record:
 def _party(text: str) -> str:
     if not text:
         return ""
-    try:
-        return parse_id(text) if text == "network" else parse_key(text)
-    except IdError:
-        raise InvalidArgumentError(Reason.INVALID_PARTY_ID) from None
+    parse = parse_id if text == "network" else parse_key
+    return asked_id(text, Reason.INVALID_PARTY_ID, parse=parse)
 
 
 def _period(request: Request) -> tuple[int | None, int | None]:
