@@ -27,9 +27,9 @@ from transforms.errors import ConfigError
 from transforms.files import new_file
 from transforms.objects import ObjectInfo
 from transforms.stores.probing import KeptFacts, StoreFacts, probe
+from transforms.stores.s3_answers import AnswerWatch
 from transforms.stores.s3_errors import plain_errors, status_of
 from transforms.stores.s3_reading import StoredObject, listed
-from transforms.stores.s3_silence import AnswerWatch
 from transforms.stores.s3_writing import NO_VERSION, ObjectWriter, Upload
 from transforms.stores.store import (
     CHUNK_BYTES,
@@ -307,10 +307,16 @@ class S3Store:
 
     def _compared(self, key: str, answer: HeadObjectOutputTypeDef, upload: Upload) -> PutResult:
         """What is there is what was offered, or a `ConflictError`."""
+        says = answer["Metadata"].get("sha256")
         # Where nobody verified the upload, what an object says of itself may not be so.
         believed = self.facts().verifies and answer["ContentLength"] == upload.size
-        says = answer["Metadata"].get("sha256") if believed else None
-        there = says or object_sha256(self, key)
-        if there != upload.sha256:
+        there = (says if believed else None) or object_sha256(self, key)
+        if there == upload.sha256:
+            return PutResult.IDENTICAL
+        if says != upload.sha256:
             raise conflict(self.describe(key), there, upload.sha256)
-        return PutResult.IDENTICAL
+        # These very bytes, which arrived damaged from a writer that did not live to see it.
+        with self._plain_errors(key):
+            if self._writer().write(upload, answer["ETag"]):
+                return PutResult.CREATED
+        raise LostRaceError(f"{self.describe(key)} was changed by another writer: try again")

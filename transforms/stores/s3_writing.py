@@ -59,19 +59,24 @@ class ObjectWriter:
     def write(self, upload: Upload, version: str) -> str | None:
         """Write an object that has `version` (`NO_VERSION`: is absent) and return its new one.
 
-        None where it has another one by now. What the service does not verify is read back. Raises
-        `IntegrityError` where its bytes arrive damaged.
+        None where it has another one by now. What the service does not verify is read back, and
+        sent again while it is not what was sent. Raises `IntegrityError` where its bytes arrive
+        damaged each time.
         """
-        etag = self._sent(upload, version)
-        if etag is None or self.facts.verifies or self._arrived(upload, etag):
-            return etag
+        stored_version = version
+        for _ in range(self.attempts):
+            etag = self._sent(upload, stored_version)
+            if etag is None or self.facts.verifies or self._arrived(upload, etag):
+                return etag
+            stored_version = etag
         _check_content(upload)
         if not version:  # else it may be all that is left of what it replaced
             self.client.delete_object(Bucket=upload.bucket, Key=upload.key)
         raise IntegrityError(
-            f"{upload.place} was written, and what lay there did not hash to {upload.sha256}: it "
-            "is damaged on the way, and the service does not see it. Try again later; if it stays "
-            "so, look for what damages it: a proxy, a network card, the service itself"
+            f"{upload.place} was written {self.attempts} times, and what lay there did not hash to "
+            f"{upload.sha256}: it is damaged on the way, and the service does not see it. Try "
+            "again later; if it stays so, look for what damages it: a proxy, a network card, the "
+            "service itself"
         )
 
     def _sent(self, upload: Upload, version: str) -> str | None:

@@ -109,18 +109,36 @@ def test_a_single_writer_looks_before_it_writes(rclone: str, tmp_path: Path) -> 
     store.close()
 
 
-def test_what_a_service_does_not_verify_is_read_back(rclone: str) -> None:
+def test_what_a_service_does_not_verify_is_read_back_and_sent_again(rclone: str) -> None:
     door = FaultProxy(rclone)
     store = S3Store("bucket", "a", S3Options(door.url, attempts=3, single_writer=True))
+    store.facts()
+    door.faults += [("PUT", FLIP_THE_REQUEST)] * 2
     assert put(store, "x", bytes(100)) is PutResult.CREATED
     assert store.read("x") == bytes(100)
 
-    door.faults.append(("PUT", FLIP_THE_REQUEST))
-    with pytest.raises(IntegrityError, match=r"was written, .* damaged on the way"):
+    door.on_request = lambda request: FLIP_THE_REQUEST if request.method == "PUT" else PASS
+    with pytest.raises(IntegrityError, match=r"written 3 times.* damaged on the way"):
         put(store, "y", bytes(100))
     assert store.head("y") is None
     store.close()
     door.stop()
+
+
+def test_a_damaged_upload_of_a_killed_writer_is_made_good_by_the_same_bytes(
+    server: BucketServer, bucket: str, tmp_path: Path
+) -> None:
+    facts = kept(server, bucket, "killed", tmp_path, replace(ALL, verifies=False))
+    store = S3Store(bucket, "killed", server.options(facts=facts))
+    digest = hashlib.sha256(b"bytes").hexdigest()
+    server.client.put_object(
+        Bucket=bucket, Key="killed/x", Body=b"bytfs", Metadata={"sha256": digest}
+    )
+    with pytest.raises(ConflictError):
+        put(store, "x", b"other")
+    assert put(store, "x", b"bytes") is PutResult.CREATED
+    assert store.read("x") == b"bytes"
+    store.close()
 
 
 def kept(server: BucketServer, bucket: str, prefix: str, folder: Path, facts: StoreFacts) -> Path:
