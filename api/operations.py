@@ -12,12 +12,11 @@ from importlib.metadata import version
 
 from api.core.descriptors import CORE, TRADING_DATA, Request
 from api.core.open_snapshots import Reading
-from api.core.workers import next_headers
 from api.queries.liquidity import list_liquidity_provisions
 from api.queries.network import (
     history_status,
     newest_segment,
-    older_segments,
+    next_headers,
     segments_page,
     vega_time,
 )
@@ -117,7 +116,7 @@ CALLS: Sequence[Operation] = (
         "/api/v2/networkhistory/segments",
         f"{TRADING_DATA}/ListAllNetworkHistorySegments",
         lambda reading, request: (segments_page(reading.snapshot, request),),
-        headers=lambda reading, request: next_headers(older_segments(reading.snapshot, request)),
+        headers=lambda reading, request: next_headers(reading.snapshot, request),
         is_kept=True,
         id="listNetworkHistorySegments",
     ),

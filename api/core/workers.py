@@ -44,8 +44,6 @@ _AT_ONCE_SECONDS = 0.004
 _SLOW_TIMES = 16
 _Answer = TypeVar("_Answer")
 Headers = tuple[tuple[str, str], ...]
-NEXT_TO_BLOCK = "x-next-to-block"
-"""Says of a list that ends early with which `toBlock` it goes on."""
 BLOCK_BYTES = 2**20
 Read = Callable[[int, int], bytes]
 """Reads the bytes from a start to a stop; it blocks, and leaves nothing open."""
@@ -321,11 +319,6 @@ class QueryRunner:
             self.metrics.timed_out.inc()
         elif error.code is Code.UNAVAILABLE:
             self.metrics.refused.inc()
-
-
-def next_headers(to_block: int | None) -> Headers:
-    """The headers of a list that goes on with `to_block`, or ends."""
-    return () if to_block is None else ((NEXT_TO_BLOCK, str(to_block)),)
 
 
 def block_headers(newest: Block | None) -> Headers:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from api.core.api_errors import FailedError, Reason
 from api.core.descriptors import Request, given
 from api.core.open_snapshots import OpenSnapshot
+from api.core.workers import Headers
 from api.queries.pagination import Record
 from transforms.warehouse.manifests.receipt_columns import SegmentList
 
@@ -27,11 +28,11 @@ def newest_segment(snapshot: OpenSnapshot) -> Record | None:
     return _record(segments, len(segments) - 1) if len(segments) else None
 
 
-def older_segments(snapshot: OpenSnapshot, request: Request) -> int | None:
-    """The `to_block` that asks for the segments after a page; None where there are none."""
+def next_headers(snapshot: OpenSnapshot, request: Request) -> Headers:
+    """The header that says with which `to_block` the segments go on after a page, if they do."""
     segments = _segments(snapshot)
     start = _places(segments, request).start
-    return segments.firsts[start] - 1 if start else None
+    return (("x-next-to-block", str(segments.firsts[start] - 1)),) if start else ()
 
 
 def history_status(snapshot: OpenSnapshot) -> Record:
