@@ -9,7 +9,7 @@
 
 Nothing is rounded: amounts are decimals and never floats, times are UTC, NULL is not the empty
 string, and a cell that fits no type is NULL with its text in the row's `_raw`. It takes what
-`pip install 'strata[notebook]'` brings, `fetch` and `mirror` only what `strata` itself does.
+`pip install 'strata[notebook]'` brings, `fetch` only what `strata` itself does.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING
 # What these need is imported when they are called: the command `strata` starts with this module.
 if TYPE_CHECKING:
     from strata.exports import Export
-    from strata.fetching import Mirrored
     from strata.history import History
 
-__all__ = ["fetch", "mirror", "open", "read_export"]
+__all__ = ["fetch", "open", "read_export"]
 
 
 def open(warehouse: str | Path | None = None) -> History:
@@ -81,20 +80,14 @@ def fetch(
     >>> fetch("strata-data/archive", "trades", "2023-06-01", "2023-06-01", out="got").name
     'sample-chain-001-trades-1-7000.zip'
     """
-    from strata.fetching import fetch_table
+    from exporters.fetching.fetch_folder import choose_chain, opened_archive
+    from exporters.fetching.range_fetch import fetch_range
+    from exporters.fetching.range_plan import choose_blocks
+    from transforms.bounds import lower_bound, upper_bound
 
-    return fetch_table(str(archive), table, first, last, Path(out), chain)
-
-
-def mirror(archive: str | Path, out: str | Path, *, chain: str | None = None) -> list[Mirrored]:
-    """Make the folder `out` a mirror of an archive; run again, only what is new comes.
-
-    Returns what came of each chain; its `failures` are ZIPs that the archive does not have as its
-    index says.
-
-    >>> [(one.chain_id, one.zips, one.failures) for one in mirror("strata-data/archive", "mirror")]
-    [('sample-chain-001', 120, [])]
-    """
-    from strata.fetching import fetch_all
-
-    return fetch_all(str(archive), Path(out), chain)
+    start = None if first is None else lower_bound(str(first))
+    end = None if last is None else upper_bound(str(last))
+    with opened_archive(str(archive)) as store:
+        source = choose_chain(store, chain)
+        blocks = choose_blocks(source, table, start, end)
+        return fetch_range(source, table, blocks.first, blocks.last, Path(out)).path

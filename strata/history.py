@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from exporters.locations import Locations, read_locations
@@ -98,12 +97,7 @@ class History:
     def __enter__(self) -> History:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def _connection(self, part: _Part) -> duckdb.DuckDBPyConnection:

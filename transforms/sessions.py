@@ -1,15 +1,13 @@
-"""Reading for servers: one DuckDB per process that attaches the warehouse's files read-only.
+"""Reading for servers: one DuckDB per process, whose connections keep their statements prepared.
 
-The files never change, so one that two catalog snapshots name stays attached, its pages warm and
-its statements prepared. A file is attached when a statement first names it, at 0.8 MB of memory and
-a thousandth of a second. Nothing here knows what the files hold.
+It attaches the DuckDB files of a warehouse, of which a snapshot names a few. Nothing here knows
+what the files hold.
 """
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
@@ -19,7 +17,7 @@ from typing import Any
 
 import duckdb
 
-from transforms.duck import Connection, plain_errors, quote_name, quote_text, working_connection
+from transforms.duck import Connection, plain_errors, quote_text, working_connection
 from transforms.errors import StrataError, UnreadableFilesError
 from transforms.memory import MEMORY_LIMIT
 
@@ -44,20 +42,6 @@ class InterruptedQueryError(StrataError):
     """A query was stopped by `Session.interrupt`, for its time limit or because nobody waits."""
 
 
-@dataclass(slots=True)
-class _File:
-    """A file that may be asked: `users` count who may name it.
-
-    It is open from the beginning and attached, under its alias, when a statement names it.
-    """
-
-    path: Path
-    alias: str
-    descriptor: int
-    users: int = 0
-    attached: bool = False
-
-
 class SessionPool:
     """The files and the sessions over them. Safe to use from many threads."""
 
@@ -77,66 +61,38 @@ class SessionPool:
         self._con.execute(f"set global disabled_optimizers = '{off}'")
         self._lock = Lock()
         self._numbers = count()
-        self._files: dict[Path, _File] = {}
-        self._files_by_alias: dict[str, _File] = {}
+        self._attached: dict[str, Path] = {}
         self._idle: list[Session] = []
         self._lent = 0
         self._closed = False
 
     def attach(self, path: Path) -> str:
-        """Let statements name a file, or count one more user of it; returns the alias to use.
+        """Attach a file, which may be removed afterwards; returns its alias for statements.
 
-        The file may be removed afterwards: it stays open. Raises `FileNotFoundError` where it is
-        not there. One that took another's place has an alias of its own.
+        Raises `FileNotFoundError` where it is not there, `UnreadableFilesError`.
         """
+        path.stat()
         with self._lock:
-            file = self._files.get(path)
-            if file is None or not _is_there(file):
-                descriptor = os.open(path, os.O_RDONLY)
-                file = _File(path, f"f{next(self._numbers)}", descriptor)
-                self._files[path] = self._files_by_alias[file.alias] = file
-            file.users += 1
-            return file.alias
+            alias = f"f{next(self._numbers)}"
+            try:
+                with plain_errors():
+                    self._con.execute(f"attach {quote_text(path)} as {alias} (read_only)")
+            except duckdb.Error as error:
+                raise UnreadableFilesError([path]) from error
+            self._attached[alias] = path
+            return alias
 
-    def release(self, alias: str) -> None:
-        """Count one user less, and let go of the file after the last one."""
+    def detach(self, alias: str) -> None:
+        """Let go of an attached file."""
         with self._lock:
-            if self._closed and alias not in self._files_by_alias:
-                return
-            file = self._files_by_alias[alias]
-            file.users -= 1
-            if not file.users:
-                del self._files_by_alias[alias]
-                if self._files.get(file.path) is file:
-                    del self._files[file.path]
-                os.close(file.descriptor)
-                if not self._closed:
-                    self._detach(file)
+            if self._attached.pop(alias, None):
+                self._con.execute(f"detach {alias}")
 
-    @property
-    def attached(self) -> int:
-        """How many files are attached."""
-        return sum(file.attached for file in self._files_by_alias.values())
-
-    def attached_files(self, aliases: Iterable[str]) -> list[_File]:
-        """The files that a statement names, attached for it unless they are already."""
-        with self._lock:
-            files = [file for alias in aliases if (file := self._files_by_alias.get(alias))]
-            for file in files:
-                if not file.attached:
-                    self._attach(file)
-        return files
-
-    def _attach(self, file: _File) -> None:
-        path = file.path if _is_there(file) else Path(f"/dev/fd/{file.descriptor}")
-        with _unreadable([file.path]), plain_errors():
-            self._con.execute(f"attach {quote_text(path)} as {quote_name(file.alias)} (read_only)")
-        file.attached = True
-
-    def _detach(self, file: _File) -> None:
-        if file.attached:
-            self._con.execute(f"detach {quote_name(file.alias)}")
-            file.attached = False
+    def paths(self, sql: str) -> list[Path]:
+        """The files that a statement reads: attached ones, and Parquet files that it names."""
+        aliases = map(self._attached.get, _ALIAS.findall(sql))
+        named = (match.replace("''", "'") for match in _PARQUET.findall(sql))
+        return [*filter(None, aliases), *map(Path, named)]
 
     @contextmanager
     def session(self) -> Iterator[Session]:
@@ -169,10 +125,7 @@ class SessionPool:
             # Closing the first connection closes those of all sessions.
             if self._closed and not self._lent:
                 self._closing.close()
-                for file in self._files_by_alias.values():
-                    os.close(file.descriptor)
-                self._files.clear()
-                self._files_by_alias.clear()
+                self._attached.clear()
 
 
 class Session:
@@ -209,8 +162,21 @@ class Session:
         without is not, since it is not asked again. Raises `InterruptedQueryError`, and
         `UnreadableFilesError` where DuckDB fails.
         """
-        with self._running(sql, values):
-            return self._con.fetchall()
+        self._check_thread()
+        statement = sql
+        try:
+            with plain_errors():
+                if values:
+                    name = self._prepared.get(sql) or self._prepare(sql)
+                    statement = f"execute {name}({', '.join(map(_literal, values))})"
+                self.check_interrupt()
+                return self._con.execute(statement).fetchall()
+        except duckdb.InterruptException as error:
+            raise InterruptedQueryError("the query was interrupted") from error
+        except duckdb.Error as error:
+            if paths := self._pool.paths(sql):
+                raise UnreadableFilesError(paths) from error
+            raise
 
     def check_interrupt(self) -> None:
         """Raise `InterruptedQueryError` after `interrupt`."""
@@ -236,21 +202,6 @@ class Session:
         if self._thread != get_ident():
             raise RuntimeError("a session is used, and given back, by the thread that took it")
 
-    @contextmanager
-    def _running(self, sql: str, values: Sequence[Value]) -> Iterator[None]:
-        self._check_thread()
-        files = self._pool.attached_files(_ALIAS.findall(sql))
-        try:
-            with _unreadable(_paths(files, sql)), plain_errors():
-                if values:
-                    name = self._prepared.get(sql) or self._prepare(sql)
-                    sql = f"execute {name}({', '.join(map(_literal, values))})"
-                self.check_interrupt()
-                self._con.execute(sql)
-                yield
-        except duckdb.InterruptException as error:
-            raise InterruptedQueryError("the query was interrupted") from error
-
     def _prepare(self, sql: str) -> str:
         if len(self._prepared) >= _MAX_PREPARED:
             oldest = next(iter(self._prepared))
@@ -264,25 +215,6 @@ class Session:
         return name
 
 
-@contextmanager
-def _unreadable(paths: Sequence[Path]) -> Iterator[None]:
-    """Raise `UnreadableFilesError` where DuckDB fails; an interrupt passes."""
-    try:
-        yield
-    except duckdb.InterruptException:
-        raise
-    except duckdb.Error as error:
-        if not paths:
-            raise
-        raise UnreadableFilesError(paths) from error
-
-
-def _paths(files: Iterable[_File], sql: str) -> list[Path]:
-    """The files that a statement reads: attached ones, and Parquet files that it names."""
-    named = (match.replace("''", "'") for match in _PARQUET.findall(sql))
-    return [*(file.path for file in files), *map(Path, named)]
-
-
 def _literal(value: Value) -> str:
     """SQL for a bound value: the one place where a request's values meet SQL."""
     if isinstance(value, str):
@@ -291,10 +223,3 @@ def _literal(value: Value) -> str:
     if isinstance(value, Time):
         return f"make_timestamptz({value.micros})"
     return str(value).lower()
-
-
-def _is_there(file: _File) -> bool:
-    """Whether its path still leads to the file that is open."""
-    with suppress(OSError):
-        return os.path.samestat(file.path.stat(), os.fstat(file.descriptor))
-    return False

@@ -53,18 +53,17 @@ class Block:
 class OpenSnapshot:
     """One snapshot with its files attached; the same for all requests that read it.
 
-    `files` are the names in SQL of the files of current states, by the key of their volume,
-    `aliases` those of all attached files, which `lease` keeps on this machine like all others;
-    `lost` are files that are not among them: with any, no rows may be asked. `indexes` are the
-    index files, by the key of their volume. `segment_lists` are the segments of each volume, by its
-    key, None where their manifests are lost; `newest` is None where no block is loaded; `captures`
-    names the file of spam captures; `tables` are those that were asked for, by volume; `users` are
-    the jobs that read it, and one more while it is the newest.
+    `files` are the names in SQL of the files of current states, by the key of their volume; `lease`
+    keeps them attached, and all files on this machine; `lost` are files that are not among them:
+    with any, no rows may be asked. `indexes` are the index files, by the key of their volume.
+    `segment_lists` are the segments of each volume, by its key, None where their manifests are
+    lost; `newest` is None where no block is loaded; `captures` names the file of spam captures;
+    `tables` are those that were asked for, by volume; `users` are the jobs that read it, and one
+    more while it is the newest.
     """
 
     catalog: Catalog
     files: Mapping[str, str]
-    aliases: tuple[str, ...]
     lease: ExitStack
     lost: Losses = field(default_factory=dict)
     indexes: Mapping[str, IndexFile] = field(default_factory=dict)
@@ -407,8 +406,6 @@ class OpenSnapshots:
             snapshot.users -= 1
             if snapshot.users:
                 return
-        for alias in snapshot.aliases:
-            self._pool.release(alias)
         if self._current is not None:
             self._indexes.keep(self._current.catalog)
         snapshot.lease.close()
@@ -440,9 +437,9 @@ class OpenSnapshots:
             for file in (*databases.values(), *([captures] if captures else [])):
                 if file not in lost:
                     aliases[file] = self._pool.attach(catalog.files.path(file))
-                    undo.callback(self._pool.release, aliases[file])
+                    lease.callback(self._pool.detach, aliases[file])
             files = {key: aliases[file] for key, file in databases.items() if file in aliases}
-            snapshot = OpenSnapshot(catalog, files, tuple(aliases.values()), lease, lost)
+            snapshot = OpenSnapshot(catalog, files, lease, lost)
             snapshot.segment_lists = self._segments(snapshot)
             if not lost:
                 snapshot.indexes = self._indexes.open(catalog, lease)
@@ -452,11 +449,9 @@ class OpenSnapshots:
 
     def _complete(self, snapshot: OpenSnapshot, aliases: Mapping[StoredFile, str]) -> None:
         """What requests for rows need besides the files."""
-        catalog, files, current = snapshot.catalog, snapshot.files, self._current
-        captures = catalog.snapshot.captures
+        captures, current = snapshot.catalog.snapshot.captures, self._current
         snapshot.captures = aliases[captures] if captures is not None else None
-        if current is not None:  # what cannot be read is found before it is served
-            self._pool.attached_files({*files.values()} - {*current.files.values()})
+        if current is not None:
             entries = [*current.tables.items()]  # requests add to them
             snapshot.tables = {
                 at: table for at, table in entries if _is_same(current, snapshot, at[0])

@@ -163,29 +163,19 @@ class _TableIntake:
         proven: list[Receipt] = []
         for schema, group in groupby(self.receipts, key=attrgetter("schema")):
             alike, rows = [*group], source(schema)
-            self._check_numbers(rows, alike)
-            counts = row_counts(self.con, schema, f"{rows} where {_between(alike)}")
-            cells = {first: count.raw_cells for first, count in counts.items()}
-            alike = [replace(r, raw_cells=cells.get(r.blocks.first, {})) for r in alike]
+            within = f"{rows} where {_between(alike)}"
+            counts = row_counts(self.con, schema, within, "distinct _row")
+            for receipt in alike:
+                if not counts[receipt.blocks.first].are_numbered(receipt.rows):
+                    raise IntegrityError(
+                        f"the rows of table {self.table} of segment {receipt.blocks} are not "
+                        f"numbered from 1 to {receipt.rows}"
+                    )
+            alike = [replace(r, raw_cells=counts[r.blocks.first].raw_cells) for r in alike]
             if self.table in HISTORY_TABLES:
                 check_keys_and_heights(self.con, rows, alike)
             proven += alike
         return proven
-
-    def _check_numbers(self, rows: str, receipts: Sequence[Receipt]) -> None:
-        """Raise `IntegrityError` where rows of a segment are not numbered from 1, one by one."""
-        listed = self.con.execute(
-            "select _segment, count(distinct _row), min(_row), max(_row) "  # noqa: S608 - quoted
-            f"from {rows} where {_between(receipts)} group by 1"
-        ).fetchall()
-        numbers = {first: tuple(numbers) for first, *numbers in listed}
-        for receipt in receipts:
-            expected = (receipt.rows, 1, receipt.rows) if receipt.rows else None
-            if numbers.get(receipt.blocks.first) != expected:
-                raise IntegrityError(
-                    f"the rows of table {self.table} of segment {receipt.blocks} are not numbered "
-                    f"from 1 to {receipt.rows}"
-                )
 
 
 def _between(receipts: Sequence[Receipt]) -> str:

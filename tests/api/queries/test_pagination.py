@@ -51,7 +51,7 @@ def reading(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reading]:
     nothing = Backing(FolderStore(scratch), scratch).catalog(Snapshot("none"))
     pool = SessionPool(scratch)
     with pool.session() as session:
-        yield Reading(OpenSnapshot(nothing, {}, (), ExitStack()), session)
+        yield Reading(OpenSnapshot(nothing, {}, ExitStack()), session)
     pool.close()
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from transforms.duck import Connection, quote_name
 from transforms.tables.conform import conversion
@@ -20,20 +21,29 @@ class RowCounts:
     Parquet does not hold, the count is there, and may be 0.
     """
 
-    rows: int
-    least: int
-    greatest: int
-    has_texts: bool
-    raw_cells: dict[str, int]
+    rows: int = 0
+    least: int = 1
+    greatest: int = 0
+    has_texts: bool = False
+    raw_cells: dict[str, int] = field(default_factory=dict)
+
+    def are_numbered(self, rows: int) -> bool:
+        """Whether there are as many rows, numbered from 1, one by one."""
+        return (self.rows, self.least, self.greatest) == (rows, 1, rows)
 
 
-def row_counts(con: Connection, schema: TableSchema, rows: str) -> Mapping[int, RowCounts]:
-    """Count rows (SQL, with its condition) and their cells, by first block."""
+def row_counts(
+    con: Connection, schema: TableSchema, rows: str, counted: str = "*"
+) -> defaultdict[int, RowCounts]:
+    """Count rows (SQL, with its condition) and their cells, by first block.
+
+    Who wrote the places of rows does not repeat any; of others, count `distinct _row`.
+    """
     decimals = rounded_columns(schema.table, schema.columns)
-    values = ["count(*), min(_row), max(_row), count(_raw) > 0"]
+    values = [f"count({counted}), min(_row), max(_row), count(_raw) > 0"]
     values += (f"count({quote_name(name)}) - count({sql})" for name, sql in decimals.items())
     query = f"select _segment, {', '.join(values)} from {rows} group by 1 order by 1"  # noqa: S608 - quoted
-    counts: dict[int, RowCounts] = {}
+    counts = defaultdict[int, RowCounts](RowCounts)
     for first, count, least, greatest, has_texts, *missing in con.execute(query).fetchall():
         cells = {name: number for name, number in zip(decimals, missing, strict=True) if number}
         counts[first] = RowCounts(count, least, greatest, has_texts, cells)

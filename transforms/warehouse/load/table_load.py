@@ -6,8 +6,7 @@ tested, and those that do not render back to their text keep it (DESIGN: typed, 
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 from pathlib import Path
@@ -25,7 +24,7 @@ from transforms.tables.dialect import copy_sql, read_sql, select_list
 from transforms.tables.file_columns import file_rows
 from transforms.tables.registry import HISTORY_TABLES, Column, TableSchema
 from transforms.warehouse.load.proof import ProofError, bare_return, prove_end, proven_body
-from transforms.warehouse.load.raw_cells import RowCounts, row_counts
+from transforms.warehouse.load.raw_cells import row_counts
 from transforms.warehouse.load.segment_checks import check_keys_and_heights
 from transforms.warehouse.manifests.data_files import empty_sql, rows_sql, write_sql
 from transforms.warehouse.manifests.receipts import Receipt
@@ -143,21 +142,10 @@ class TableLoader:
         Raises `SegmentError` (with its segment) where a file cannot be read exactly, or its rows
         are not fit to be published.
         """
-        started = time.perf_counter()
         has_rows = any(file.bytes > file.header_bytes for file in files)
         raw = self._loaded(files) if has_rows else self._created(files)
-        seconds = time.perf_counter() - started
-        total = sum(file.bytes for file in files)
         receipts = [
-            Receipt(
-                file.segment,
-                file.schema,
-                file.rows,
-                file.bytes,
-                file.sha256,
-                cells,
-                seconds * file.bytes / total,
-            )
+            Receipt(file.segment, file.schema, file.rows, file.bytes, file.sha256, cells)
             for file, cells in zip(files, raw, strict=True)
         ]
         if self._table in HISTORY_TABLES:
@@ -169,11 +157,12 @@ class TableLoader:
     def _loaded(self, files: Sequence[TableFile]) -> list[dict[str, int]]:
         """Write and prove rows of files; of each, how many cells of which columns do not fit."""
         groups = [[*alike] for _, alike in groupby(files, key=lambda file: file.schema)]
-        exact: set[int] = set()
-        raw = None
-        while raw is None:
-            raw = self._proven(groups, exact) if self._written(groups, exact) else None
-        return raw
+        try:
+            self._write(groups, exact=False)
+            return self._proven(groups)
+        except (duckdb.DataError, ProofError):
+            self._write(groups, exact=True)
+            return self._proven(groups)
 
     def _created(self, files: Sequence[TableFile]) -> list[dict[str, int]]:
         """The same of files that are nothing but a header: DuckDB is asked for no rows."""
@@ -184,29 +173,22 @@ class TableLoader:
                 self._sink.write(file.segment, file.schema, header, (), 0, self._scratch)
         return [{} for _ in files]
 
-    def _written(self, groups: Sequence[Sequence[TableFile]], exact: set[int]) -> bool:
+    def _write(self, groups: Sequence[Sequence[TableFile]], *, exact: bool) -> None:
         """Read and type the rows of all files and write them, in one statement.
 
-        Where a text is none of its type all groups are added to `exact`, and it is to be done
-        again. Where a file cannot be read it is named.
+        Raises `DataError` where a text is none of its type, unless `exact`, `SegmentError` where a
+        file cannot be read.
         """
-        rows = [self._typed(files, exact=number in exact) for number, files in enumerate(groups)]
+        rows = [self._typed(files, exact=exact) for files in groups]
         files = [file for group in groups for file in group]
         row_bytes = sum(file.bytes for file in files) // max(sum(file.rows for file in files), 1)
         try:
             self._con.execute(self._target.write(rows, row_bytes))
-        except duckdb.DataError:
-            if len(exact) == len(groups):
-                raise
-            exact.update(range(len(groups)))
-            return False
         except duckdb.InvalidInputException as error:
-            if len(files) > 1:
-                for file in files:
-                    self._check_readable(file)
+            bad = [file for file in files if f"file = {file.path}\n" in str(error)] or files
+            if len(bad) > 1:
                 raise
-            raise _unreadable(files[0], error) from error
-        return True
+            raise _unreadable(bad[0], error) from error
 
     def _typed(self, files: Sequence[TableFile], *, exact: bool) -> TypedRows:
         """The typed rows of files of one schema, with their segments and places."""
@@ -223,32 +205,10 @@ class TableLoader:
         query = typed_rows(self._table, schema.columns, rows, own, exact=exact)
         return TypedRows(schema.columns, query, exact)
 
-    def _check_readable(self, file: TableFile) -> None:
-        """Raise `SegmentError` where a file by itself cannot be read."""
-        rows = read_sql([file.path], file.schema.names, file.longest_row)
-        try:
-            self._con.execute(f"select count(*) from {rows}")  # noqa: S608 - quoted
-        except duckdb.InvalidInputException as error:
-            raise _unreadable(file, error) from error
-
-    def _proven(
-        self, groups: Sequence[Sequence[TableFile]], exact: set[int]
-    ) -> list[dict[str, int]] | None:
-        """Prove what was written; of each file, how many cells of which columns do not fit.
-
-        None where a group, which is added to `exact`, is to be written again with that care.
-        """
-        raw: list[dict[str, int]] = []
-        for number, files in enumerate(groups):
-            for some in portions(files):
-                try:
-                    raw += self._prove(some)
-                except ProofError:
-                    if number in exact:
-                        raise
-                    exact.add(number)
-                    return None
-        return raw
+    def _proven(self, groups: Sequence[Sequence[TableFile]]) -> list[dict[str, int]]:
+        """Prove what was written; of each file, how many cells of which columns do not fit."""
+        parts = (some for files in groups for some in portions(files))
+        return [cells for some in parts for cells in self._prove(some)]
 
     def _prove(self, files: Sequence[TableFile]) -> list[dict[str, int]]:
         """Render files' rows back and hold them against the sources; see `_proven`."""
@@ -257,8 +217,14 @@ class TableLoader:
         rows = f"{self._target.source(schema.columns)} where {between}"
         counts = row_counts(self._con, schema, rows)
         self._compare(files, raw=any(count.has_texts for count in counts.values()))
-        _check_rows(files, counts)
-        return [counts[_start(file)].raw_cells if file.rows else {} for file in files]
+        for file in files:
+            if not counts[_start(file)].are_numbered(file.rows):
+                raise SegmentError(
+                    f"{file.segment.file_name}: table {file.table} has {file.rows} rows by its "
+                    "line feeds, but others were read: report it, with the segment",
+                    file.segment.file_name,
+                )
+        return [counts[_start(file)].raw_cells for file in files]
 
     def _compare(self, files: Sequence[TableFile], *, raw: bool) -> None:
         """Render the files' rows as text and hold them against the sources, byte for byte."""
@@ -302,22 +268,6 @@ def portions(items: Iterable[_Csv]) -> Iterator[list[_Csv]]:
 def _start(file: TableFile) -> int:
     """The first block of a file's segment."""
     return file.segment.blocks.first
-
-
-def _check_rows(files: Sequence[TableFile], counts: Mapping[int, RowCounts]) -> None:
-    """Raise `SegmentError` where the rows of a file are not numbered from 1, one by one.
-
-    `counts` are by first block.
-    """
-    for file in files:
-        count = counts.get(_start(file))
-        numbers = (count.rows, count.least, count.greatest) if count else None
-        if numbers != ((file.rows, 1, file.rows) if file.rows else None):
-            raise SegmentError(
-                f"{file.segment.file_name}: table {file.table} has {file.rows} rows by its line "
-                "feeds, but others were read: report it, with the segment",
-                file.segment.file_name,
-            )
 
 
 def render_sql(source: str, schema: TableSchema, starts: BlockRange, *, raw: bool) -> str:

@@ -19,7 +19,6 @@ class Receipt:
 
     `bytes` and `sha256` are those of the CSV, header included; `raw_cells` counts, per column, the
     cells that have no value in `main`: 0 where DuckDB has one, and only Parquet has none.
-    `seconds` is the time it took (0 where it was loaded earlier).
     """
 
     segment: SegmentName
@@ -28,7 +27,6 @@ class Receipt:
     bytes: int
     sha256: str
     raw_cells: Mapping[str, int] = field(default_factory=dict)
-    seconds: float = 0.0
 
     @property
     def table(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -14,15 +14,16 @@ from transforms.duck import file_connection
 from transforms.errors import RangeError
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.data_files import rows_sql
-from transforms.warehouse.manifests.shapes import Extent, Times, Volume
+from transforms.warehouse.manifests.shapes import Extent, Volume
 
 _TIMES = """
-    select _segment, epoch_us(min(vega_time)), epoch_us(max(vega_time))
+    select epoch_us(min(vega_time)), epoch_us(max(vega_time))
     from {blocks}
-    where _segment between $1 and $2
-    group by _segment
-    order by _segment
+    where _segment = $1
 """
+_NEAREST = "select {nearest}(_segment) from {{blocks}} where vega_time {than} make_timestamptz($1)"
+_FAR = 2**62
+_FIRST, _LAST = attrgetter("first"), attrgetter("last")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,37 @@ class TimedSegments:
             blocks = rows_sql("blocks", shape.column_list(), [files.path(file)], shape.raw)
             return con.execute(sql.format(blocks=blocks), values).fetchall()
 
+    def times(self, segment: BlockRange) -> tuple[int | None, int | None]:
+        """The first and last `vega_time` of a segment; None without a table of blocks."""
+        rows = self.rows(self.catalog.volume_of(segment), _TIMES, [segment.first])
+        return (rows[0][0], rows[0][1]) if rows else (None, None)
+
+    def first_place(self, start: Bound) -> int:
+        """The place of the first segment that ends at a bound or later."""
+        block = start.block
+        if start.micros is not None:
+            block = self._nearest(self.catalog.history(), start.micros, "min", ">=")
+        return bisect_left(self.catalog.blocks, _FAR if block is None else block, key=_LAST)
+
+    def last_place(self, end: Bound) -> int:
+        """The place of the last segment that begins at a bound or before; -1 without one."""
+        block = end.block
+        if end.micros is not None:
+            block = self._nearest(self.catalog.history()[::-1], end.micros, "max", "<=")
+        return bisect_right(self.catalog.blocks, -1 if block is None else block, key=_FIRST) - 1
+
+    def _nearest(
+        self, volumes: Sequence[Volume], micros: int, nearest: str, than: str
+    ) -> int | None:
+        """The first block of the nearest segment with a time on one side of another."""
+        extent = Extent(times=(micros, _FAR) if than == ">=" else (-_FAR, micros))
+        sql = _NEAREST.format(nearest=nearest, than=than)
+        for volume in filter(extent.reaches, volumes):
+            for (block,) in self.rows(volume, sql, [micros]):
+                if block is not None:
+                    return int(block)
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class SegmentChoice:
@@ -51,8 +83,7 @@ class SegmentChoice:
     """
 
     segments: tuple[BlockRange, ...]
-    first_time: int | None
-    last_time: int | None
+    times: tuple[int | None, int | None]
 
     @property
     def blocks(self) -> BlockRange:
@@ -76,11 +107,6 @@ class SegmentChoice:
             "segment_count": len(self.segments),
         }
 
-    @property
-    def times(self) -> tuple[int | None, int | None]:
-        """First and last."""
-        return self.first_time, self.last_time
-
 
 def choose_between(index: TimedSegments, start: str | None, end: str | None) -> SegmentChoice:
     """The same as `choose_range` of what people write. Raises `RangeError` also where it is odd."""
@@ -96,60 +122,14 @@ def choose_range(index: TimedSegments, start: Bound | None, end: Bound | None) -
     """
     if start and end and _is_reversed(start, end):
         raise RangeError(f"{end.text} is before {start.text}: give the first one first")
-    catalog = index.catalog
-    segments = catalog.blocks
-    first = _first(index, catalog, start) if start else 0
-    last = _last(index, catalog, end) if end else len(segments) - 1
+    segments = index.catalog.blocks
+    first = index.first_place(start) if start else 0
+    last = index.last_place(end) if end else len(segments) - 1
     if not 0 <= first <= last < len(segments):
-        raise RangeError(_nothing(index, catalog, start, end))
+        raise RangeError(_nothing(index, start, end))
     chosen = segments[first : last + 1]
-    ends = segment_times(index, {chosen[0], chosen[-1]})
-    opening, closing = ends.get(chosen[0]), ends.get(chosen[-1])
-    return SegmentChoice(chosen, opening and opening[0], closing and closing[1])
-
-
-def segment_times(index: TimedSegments, segments: Iterable[BlockRange]) -> dict[BlockRange, Times]:
-    """First and last `vega_time` of loaded segments; those without a table of blocks lack.
-
-    Opens each volume that holds some of them.
-    """
-    catalog, queue = index.catalog, sorted(segments)
-    result: dict[BlockRange, Times] = {}
-    while queue:
-        volume = catalog.volume_of(queue[0])
-        inside = [blocks for blocks in queue if blocks.last <= volume.blocks.last]
-        queue = queue[len(inside) :]
-        bounds = [inside[0].first, inside[-1].first]
-        rows = index.rows(volume, _TIMES, bounds)
-        times = {first: (begin, last) for first, begin, last in rows}
-        result |= {blocks: times[blocks.first] for blocks in inside if blocks.first in times}
-    return result
-
-
-def _first(index: TimedSegments, catalog: Catalog, start: Bound) -> int:
-    """The place of the first segment that ends at the bound or later."""
-    if start.micros is None:
-        return bisect_left(catalog.blocks, start.block or 0, key=attrgetter("last"))
-    sql = "select min(_segment) from {blocks} where vega_time >= make_timestamptz($1)"
-    for volume in catalog.history():
-        if Extent(times=(start.micros, 2**62)).reaches(volume):
-            for (block,) in index.rows(volume, sql, [start.micros]):
-                if block is not None:
-                    return bisect_left(catalog.blocks, block, key=attrgetter("first"))
-    return len(catalog.blocks)
-
-
-def _last(index: TimedSegments, catalog: Catalog, end: Bound) -> int:
-    """The place of the last segment that begins at the bound or before; -1 where there is none."""
-    if end.micros is None:
-        return bisect_right(catalog.blocks, end.block or 0, key=attrgetter("first")) - 1
-    sql = "select max(_segment) from {blocks} where vega_time <= make_timestamptz($1)"
-    for volume in reversed(catalog.history()):
-        if Extent(times=(-(2**62), end.micros)).reaches(volume):
-            for (block,) in index.rows(volume, sql, [end.micros]):
-                if block is not None:
-                    return bisect_left(catalog.blocks, block, key=attrgetter("first"))
-    return -1
+    (first_time, _), (_, last_time) = map(index.times, (chosen[0], chosen[-1]))
+    return SegmentChoice(chosen, (first_time, last_time))
 
 
 def _is_reversed(start: Bound, end: Bound) -> bool:
@@ -159,10 +139,10 @@ def _is_reversed(start: Bound, end: Bound) -> bool:
     )
 
 
-def _nothing(index: TimedSegments, catalog: Catalog, start: Bound | None, end: Bound | None) -> str:
+def _nothing(index: TimedSegments, start: Bound | None, end: Bound | None) -> str:
     span = " ".join(
         f"{word} {bound.text}" for word, bound in (("from", start), ("to", end)) if bound
     )
-    if not catalog.blocks:
+    if not index.catalog.blocks:
         return f"no segment lies {span}: nothing is loaded"
     return f"no segment lies {span}: the warehouse holds {choose_range(index, None, None)}"

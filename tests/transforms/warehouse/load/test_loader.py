@@ -80,7 +80,6 @@ def test_a_report_has_a_receipt_for_each_table(held: Held) -> None:
     for receipt in earlier.receipts:
         csv = held.sink.csvs[receipt.blocks, receipt.table]
         assert (receipt.rows, receipt.bytes) == (len(decode(csv)[1]), len(csv))
-        assert receipt.seconds > 0
 
 
 def test_progress_goes_to_the_bytes_of_the_segments(tmp_path: Path) -> None:

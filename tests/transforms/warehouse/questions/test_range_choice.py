@@ -8,14 +8,9 @@ import pytest
 
 from tests.segments_kit import block_time, columns
 from tests.transforms.warehouse_kit import history_segment, load_folder
-from transforms.block_range import BlockRange
 from transforms.errors import ConfigError, RangeError
 from transforms.warehouse.manifests.shapes import Volume
-from transforms.warehouse.questions.range_choice import (
-    TimedSegments,
-    choose_between,
-    segment_times,
-)
+from transforms.warehouse.questions.range_choice import TimedSegments, choose_between
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 
@@ -108,14 +103,10 @@ def test_only_the_volumes_at_the_ends_are_opened(
 
 
 def test_every_segment_has_its_times(warehouse: Warehouse) -> None:
-    segments = warehouse.loaded_catalog().blocks
-    times = segment_times(TimedSegments(warehouse.loaded_catalog()), segments)
-    assert [*times] == [BlockRange(1, 10), BlockRange(11, 20), BlockRange(31, 40)]
-    assert all(last - first == 9 * 10**6 for first, last in times.values())
-    assert choose_between(TimedSegments(warehouse.loaded_catalog()), None, None).times == (
-        times[segments[0]][0],
-        times[segments[-1]][1],
-    )
+    index = TimedSegments(warehouse.loaded_catalog())
+    times = [index.times(segment) for segment in index.catalog.blocks]
+    assert [last - first for first, last in times if first and last] == [9 * 10**6] * 3
+    assert choose_between(index, None, None).times == (times[0][0], times[-1][1])
 
 
 def test_where_a_segment_has_no_times_that_a_type_holds_heights_do(tmp_path: Path) -> None:
