@@ -14,7 +14,14 @@ from exporters.archive.document_store import DocumentStore
 from exporters.archive.entries import Entry, Json
 from exporters.archive.index import ArchiveIndex, parse_index
 from exporters.archive.json_text import parsed
-from exporters.archive.shards import SHARD_BLOCKS, Shard, shard_blocks, shard_path, table_columns
+from exporters.archive.shards import (
+    SHARD_BLOCKS,
+    Shard,
+    shard_blocks,
+    shard_path,
+    table_columns,
+    table_entries,
+)
 from transforms.block_range import BlockRange
 from transforms.bounded_cache import BoundedCache
 from transforms.errors import BusyError, IntegrityError
@@ -77,6 +84,14 @@ class Archive:
         data = self.read(shard_path(number))
         return Shard(self.chain_id, number) if data is None else self.parse_shard(number, data)
 
+    def shard_bytes(self, number: int) -> bytes:
+        """Read a shard that the index names. Raises `IntegrityError` where it is gone."""
+        data = self.read(shard_path(number))
+        if data is None:
+            place = self.place(shard_path(number))
+            raise IntegrityError(f"{place} is not there, but the index names it: tell its keeper")
+        return data
+
     def parse_shard(self, number: int, data: bytes) -> Shard:
         """Read a shard from its bytes. Raises `IntegrityError` where it is damaged or another."""
         place = self.place(shard_path(number))
@@ -88,15 +103,22 @@ class Archive:
             )
         return shard
 
-    def entries(self, table: str, blocks: BlockRange) -> Iterator[Entry]:
+    def entries(
+        self, table: str, blocks: BlockRange, index: ArchiveIndex | None = None
+    ) -> Iterator[Entry]:
         """Yield the published ZIPs of a table that hold any of these blocks, by first block.
 
-        Reads the index and only the shards that such ZIPs can be in.
+        Reads the index, unless it is given, and together the shards that such ZIPs can be in.
         """
-        for number in self.index().reaching(blocks):
-            for entry in self.shard(number).entries:
-                if entry.table == table and entry.blocks.overlaps(blocks):
-                    yield entry
+        numbers = (index or self.index()).reaching(blocks)
+        read_shard = partial(self.table_entries, table)
+        for entries in asked_together(self.store, read_shard, numbers):
+            yield from (entry for entry in entries if entry.blocks.overlaps(blocks))
+
+    def table_entries(self, table: str, number: int) -> tuple[Entry, ...]:
+        """Read the published ZIPs of a table in a shard that the index names."""
+        place = self.place(shard_path(number))
+        return table_entries(self.shard_bytes(number), table, place, self.chain_id, number)
 
     def csvs_inside(
         self,

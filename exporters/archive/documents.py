@@ -146,7 +146,7 @@ def chain_documents(
 
     Of `unchanged` shards the index has what it had, and the pages that list them are among these.
     """
-    index = partial(_index, archive, shards, unchanged)
+    index = partial(_index, archive, shards)
     yield ArchiveDocument(archive.key(INDEX), _JSON, index, Wave.INDEX)
     for group in sorted(set(map(group_number, (*shards, *unchanged)))):
         yield _group(archive, group)
@@ -174,9 +174,7 @@ def _group(archive: Archive, group: int) -> ArchiveDocument:
     return ArchiveDocument(key, _HTML, lambda _: group_page(archive.index(), group))
 
 
-def _index(
-    archive: Archive, numbers: Iterable[int], unchanged: Iterable[int], old: bytes | None
-) -> bytes:
+def _index(archive: Archive, numbers: Iterable[int], old: bytes | None) -> bytes:
     try:
         index = parse_index(old, archive.place(INDEX)) if old else None
     except IntegrityError as error:
@@ -186,8 +184,6 @@ def _index(
         # The first one, or one that was lost: the shards are the truth.
         index, numbers = ArchiveIndex(archive.chain_id), stored_shards(archive)
     index = index.including(shard_summaries(archive, numbers))
-    if index.shards.keys() <= {*numbers, *unchanged}:
-        index = index.summed()  # where all is looked at, what its head says is not believed
     # Where anything was ever published to the lake, its manifests have a log.
     log = archive.key(f"{LAKE}/{MANIFESTS}/{LOG}/")
     has_lake = next(iter(archive.store.list(log)), None) is not None

@@ -30,8 +30,8 @@ from exporters.archive.sums import (
     TableSums,
     Totals,
     completeness,
+    coverage_of,
     entries_chain,
-    exchanged,
     id_run_json,
     id_run_of,
     sums_of,
@@ -102,8 +102,9 @@ class ShardSummary:
     @property
     def tables(self) -> Mapping[str, TableSums]:
         """The sums of each table that it has."""
-        usual = {name: self.row[name] for name in COVERAGES if name in self.row}
-        return {table: TableSums.parse(usual | sums) for table, sums in self.row["tables"].items()}
+        usual = {name: coverage_of(self.row[name]) for name in COVERAGES if name in self.row}
+        tables = self.row["tables"].items()
+        return {table: TableSums.parse(sums, usual) for table, sums in tables}
 
     @property
     def counts(self) -> Iterator[Sequence[int]]:
@@ -176,27 +177,13 @@ class ArchiveIndex:
         return _spanned(shard.times for shard in self.shards.values())
 
     def including(self, fresh: Iterable[ShardSummary]) -> ArchiveIndex:
-        """The index with shards added or replaced by number."""
-        shards, tables, is_grown = dict(self.shards), dict(self.tables), True
-        for summary in fresh:
-            before = shards.get(summary.number)
-            old_sums, new_sums = before.tables if before else {}, summary.tables
-            shards[summary.number] = summary
-            for table in HISTORY_TABLES:
-                old, new = old_sums.get(table, TableSums()), new_sums.get(table, TableSums())
-                changed = exchanged(tables[table], old, new)
-                is_grown = is_grown and changed is not None
-                tables[table] = changed or tables[table]
-        grown = replace(self, tables=tables, shards=dict(sorted(shards.items())))
-        return grown if is_grown else grown.summed()
-
-    def summed(self) -> ArchiveIndex:
-        """The same shards with their sums taken again."""
-        sums = [shard.tables for shard in self.shards.values()]
+        """The index with shards added or replaced by number, and all sums taken again."""
+        shards = {**self.shards, **{summary.number: summary for summary in fresh}}
+        sums = [shard.tables for shard in shards.values()]
         tables = {
             table: total(each[table] for each in sums if table in each) for table in HISTORY_TABLES
         }
-        return replace(self, tables=tables)
+        return replace(self, tables=tables, shards=dict(sorted(shards.items())))
 
 
 def extent_json(index: ArchiveIndex, extent: Completeness) -> Json:
@@ -236,7 +223,8 @@ def parse_index(data: bytes, place: str) -> ArchiveIndex:
 
 
 def _read(document: Json) -> ArchiveIndex:
-    tables = {table: TableSums.parse(document["tables"][table]) for table in HISTORY_TABLES}
+    head = document["tables"]
+    tables = {table: TableSums.parse(head[table], {}) for table in HISTORY_TABLES}
     shards = {shard.number: shard for shard in map(ShardSummary, document["shards"])}
     return ArchiveIndex(document["chain_id"], tables, shards, "lake" in document)
 

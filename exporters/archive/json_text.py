@@ -7,7 +7,7 @@ precedes it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from exporters.archive.entries import Json
@@ -26,10 +26,9 @@ UNREADABLE = (
 )
 """What reading a JSON document that is none, or has other values, can raise."""
 
-LINE = ",\n"
-"""What separates two fields, or two items of a field's list or map."""
 
 _Parsed = TypeVar("_Parsed")
+_LINE = ",\n"  # between two fields, or two items of a field's list or map
 _REMEDY = ": strata publish makes it again"
 
 
@@ -38,22 +37,17 @@ def written(document: Json) -> bytes:
 
     It reads well, compares well line by line, and its bytes follow from its values alone.
     """
-    return sealed_lines(map(field_line, document.items()))
+    return seal_text(f"{{\n{_LINE.join(map(_field, document.items()))}\n}}\n".encode())
 
 
-def sealed_lines(fields: Iterable[str]) -> bytes:
-    """The document of fields that are text already."""
-    return seal_text(f"{{\n{LINE.join(fields)}\n}}\n".encode())
-
-
-def field_line(field: tuple[str, Any]) -> str:
+def _field(field: tuple[str, Any]) -> str:
     """A field as text: its items a line each."""
     name, value = field
     if isinstance(value, list) and value:
-        return f"{dumps(name)}:[\n{LINE.join(map(dumps, value))}\n]"
+        return f"{dumps(name)}:[\n{_LINE.join(map(dumps, value))}\n]"
     if isinstance(value, dict) and value:
         items = (f"{dumps(key)}:{dumps(item)}" for key, item in value.items())
-        return f"{dumps(name)}:{{\n{LINE.join(items)}\n}}"
+        return f"{dumps(name)}:{{\n{_LINE.join(items)}\n}}"
     return f"{dumps(name)}:{dumps(value)}"
 
 

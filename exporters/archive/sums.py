@@ -46,10 +46,15 @@ class TableSums:
         return {**dict(zip(COUNTS, self.counts, strict=True)), **runs}
 
     @classmethod
-    def parse(cls, sums: Json) -> TableSums:
-        """The sums that `to_json` wrote."""
-        runs = (tuple(map(range_of, sums[name])) for name in COVERAGES)
+    def parse(cls, sums: Json, usual: Mapping[str, Coverage]) -> TableSums:
+        """The sums that `to_json` wrote; `usual` are the blocks of those that do not say theirs."""
+        runs = (coverage_of(sums[n]) if n in sums else usual[n] for n in COVERAGES)
         return cls(*(sums[name] for name in COUNTS), *runs)
+
+
+def coverage_of(runs: Iterable[Json]) -> Coverage:
+    """The runs of blocks that JSON has."""
+    return tuple(map(range_of, runs))
 
 
 def total(parts: Iterable[TableSums]) -> TableSums:
@@ -59,20 +64,6 @@ def total(parts: Iterable[TableSums]) -> TableSums:
     bundled = union(run for part in sums for run in part.bundled)
     columns = zip(*(part.counts for part in sums), strict=True)
     zips, rows, size, bundles, bundle_bytes = map(sum, columns)
-    return TableSums(zips, rows, size, bundles, bundle_bytes, covered, bundled)
-
-
-def exchanged(whole: TableSums, old: TableSums, new: TableSums) -> TableSums | None:
-    """The sums of a table after one of its shards changed from `old` to `new`.
-
-    None where `new` lacks blocks that `old` had: the other shards may have them or not.
-    """
-    if difference(old.covered, new.covered) or difference(old.bundled, new.bundled):
-        return None
-    covered = union((*whole.covered, *new.covered))
-    bundled = union((*whole.bundled, *new.bundled))
-    columns = zip(whole.counts, old.counts, new.counts, strict=True)
-    zips, rows, size, bundles, bundle_bytes = (count - was + now for count, was, now in columns)
     return TableSums(zips, rows, size, bundles, bundle_bytes, covered, bundled)
 
 

@@ -17,8 +17,6 @@ from exporters.zips.sources import ByteSource
 from transforms.block_range import BlockRange
 from transforms.errors import BusyError, IntegrityError
 
-_Result = TypeVar("_Result")
-
 
 class DamagedCopyError(IntegrityError):
     """A copy over `blocks` is not what is recorded of it, or not there; `place` is its address."""
@@ -62,20 +60,13 @@ class Copy:
 
         Raises `IntegrityError` where neither this copy nor an equal one is sound.
         """
-        return self._with_source(lambda source: source.read(offset, length))
-
-    def descriptor(self) -> int | None:
-        """A descriptor of the proven file, as `ByteSource` has it."""
-        return self._with_source(lambda source: source.descriptor())
-
-    def _with_source(self, work: Callable[[ByteSource], _Result]) -> _Result:
         try:
             self.prove()
             assert self._source is not None
-            return work(self._source)
+            return self._source.read(offset, length)
         except (BusyError, FileNotFoundError, IntegrityError) as error:
             self._source = self._find_equal(self, error)
-            return work(self._source)
+            return self._source.read(offset, length)
 
 
 FindEqual = Callable[[Copy, Exception], ByteSource]

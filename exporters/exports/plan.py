@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from transforms.block_range import BlockRange, BlockRanges, contiguous_runs
+from transforms.coverage import difference, union
 from transforms.errors import RangeError
 from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import HISTORY_TABLES, TableSchema
@@ -158,7 +159,8 @@ def _nearest(boundaries: Sequence[int], block: int) -> str:
 def _check_held(held: BlockRanges, inside: HeldColumns, table: str, blocks: BlockRange) -> None:
     """Refuse a range with blocks that no segment holds, or with a segment that lacks the table."""
     segments = inside.blocks
-    if not _are_whole(segments, blocks) and (missing := [*missing_blocks(segments, blocks)]):
+    missing = () if _are_whole(segments, blocks) else difference((blocks,), union(segments))
+    if missing:
         raise NotHeldError(
             f"{table} over blocks {blocks}: no segment holds {_listed(missing)}; "
             f"the archive holds {_listed([*contiguous_runs(held)]) or 'nothing yet'}"
@@ -179,17 +181,6 @@ def _are_whole(segments: BlockRanges, blocks: BlockRange) -> bool:
         and segments.are_joined
         and ((segments.firsts[0], segments.lasts[-1]) == (blocks.first, blocks.last))
     )
-
-
-def missing_blocks(present: Iterable[BlockRange], blocks: BlockRange) -> Iterator[BlockRange]:
-    """The runs of `blocks` that lie in none of the ranges present, which ascend inside it."""
-    following = blocks.first
-    for run in present:
-        if following < run.first:
-            yield BlockRange(following, run.first - 1)
-        following = run.last + 1
-    if following <= blocks.last:
-        yield BlockRange(following, blocks.last)
 
 
 def _listed(ranges: Sequence[BlockRange]) -> str:

@@ -104,8 +104,8 @@ def write_hashed(
 ) -> str:
     """Write the ZIP to `path` and its hash to `<path>.sha256`; returns the hash, in hex.
 
-    The file is read again for it, as the kernel copied most of it: what is hashed is what lies
-    there. Raises what `Layout.write` raises.
+    The file is read again for it: what is hashed is what lies there. Raises what `Layout.write`
+    raises.
     """
     beside = path.with_name(f"{path.name}.sha256")
     beside.unlink(missing_ok=True)  # until the ZIP is there it is that of an earlier one

@@ -36,28 +36,26 @@ def opened_archive(address: str, options: S3Options | None = None) -> Iterator[S
 
         def opened(url: str) -> Store:
             store = open_reader(url, options)
-            stack.callback(getattr(store, "close", _nothing))
+            if hasattr(store, "close"):  # a folder needs no closing
+                stack.callback(store.close)
             return store
 
-        yield _found(address, opened)
+        store = opened(address)
+        if not _is_archive(store):
+            place = store.describe()
+            is_served = address.startswith(("http://", "https://"))
+            store = opened(f"{address.rstrip('/')}/{_SERVED}") if is_served else store
+            _check_served(store, place)
+        yield store
 
 
-def _nothing() -> None:
-    """A folder needs no closing."""
-
-
-def _found(address: str, opened: Callable[[str], Store]) -> Store:
-    store = opened(address)
-    if _is_archive(store):
-        return store
-    if address.startswith(("http://", "https://")):
-        served = opened(f"{address.rstrip('/')}/{_SERVED}")
-        with suppress(ConfigError):
-            if _is_archive(served):
-                return served
+def _check_served(store: Store, place: str) -> None:
+    with suppress(ConfigError):
+        if _is_archive(store):
+            return
     raise ConfigError(
-        f"there is no archive at {store.describe()}: it has no {CHAINS}; give the folder that has "
-        "the chains' folders in it"
+        f"there is no archive at {place}: it has no {CHAINS}; give the folder that has the chains' "
+        "folders in it"
     )
 
 
@@ -131,18 +129,15 @@ class FetchFolder:
             self.scratch.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError) as error:
             raise ConfigError(f"{self.path} is no folder: name another one with --out") from error
-        lock = exclusive(self.scratch / "lock", wait_seconds=_WAIT_SECONDS)
-        try:
-            lock.__enter__()
-        except BusyError as error:
-            raise BusyError(
-                f"another process fetches into {self.path}: wait for it, or name another folder"
-            ) from error
-        try:
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(exclusive(self.scratch / "lock", wait_seconds=_WAIT_SECONDS))
+            except BusyError as error:
+                raise BusyError(
+                    f"another process fetches into {self.path}: wait for it, or name another folder"
+                ) from error
+            stack.callback(lambda: self.proofs.close())
             yield self
-        finally:
-            lock.__exit__(None, None, None)
-            self.proofs.close()
 
     def take(self, downloads: Downloads, chain_id: str, entry: Entry) -> None:
         """Fetch a ZIP to its place, and prove and remember it. Raises `DamagedCopyError`."""

@@ -47,7 +47,7 @@ class CheckedShards:
         """The bytes of a shard. Raises `IntegrityError` where the archive has none."""
         if number in self.same and (data := self.local.read(shard_path(number))) is not None:
             return data
-        return self.changed.get(number) or _shard_bytes(self.source, number)
+        return self.changed.get(number) or self.source.shard_bytes(number)
 
 
 def checked_shards(local: Archive, source: Archive, index: ArchiveIndex) -> CheckedShards:
@@ -63,7 +63,7 @@ def checked_shards(local: Archive, source: Archive, index: ArchiveIndex) -> Chec
         if number not in index.shards:
             differences.append(f"index.json names no {shard_path(number)} any more")
             continue
-        data = _shard_bytes(source, number)
+        data = source.shard_bytes(number)
         if data == local.read(shard_path(number)):
             same.add(number)
             continue
@@ -202,15 +202,6 @@ def _height_loss(local: Archive, index: ArchiveIndex) -> Iterator[str]:
     now = completeness(index.tables).span
     if before is not None and (now is None or now.last < before.last):
         yield f"its last block was {before.last} and is {now.last if now else 'none'}"
-
-
-def _shard_bytes(source: Archive, number: int) -> bytes:
-    path = shard_path(number)
-    data = source.read(path)
-    if data is None:
-        place = source.place(path)
-        raise IntegrityError(f"{place} is not there, but the index names it: tell its keeper")
-    return data
 
 
 def _refusal(past: _Past, differences: Sequence[str]) -> str:

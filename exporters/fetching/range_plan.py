@@ -5,14 +5,12 @@ Heights and times snap outwards to whole segments: those that have any block of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry
 from exporters.archive.index import ArchiveIndex, ShardSummary
-from exporters.archive.shards import shard_path, table_entries
 from exporters.exports.plan import (
     ExportPlan,
     HeldColumns,
@@ -24,11 +22,10 @@ from exporters.exports.plan import (
     plan_export,
 )
 from exporters.zip_names import NameStyle, zip_name
-from transforms.block_range import BlockRange, BlockRanges, contiguous_runs
+from transforms.block_range import BlockRange, BlockRanges
 from transforms.bounds import Bound, rfc3339
-from transforms.errors import IntegrityError, RangeError
+from transforms.errors import RangeError
 from transforms.segments.segment_name import SegmentName
-from transforms.stores.store import asked_together
 from transforms.tables.registry import TableSchema
 
 # Asking for a ZIP takes about as long as so many bytes of it.
@@ -66,7 +63,7 @@ def plan_range(archive: Archive, table: str, first: int | None, last: int | None
     check_table(table)
     index = archive.index()
     blocks = _blocks(index, table, first, last)
-    entries = tuple(overlapping(archive, index, table, blocks))
+    entries = tuple(archive.entries(table, blocks, index))
     inside = [e for e in entries if _is_inside(e.blocks, blocks)]
     # Where the range is not aligned, those that reach over its ends say what would be right.
     segments = _segments(archive.chain_id, entries)
@@ -106,36 +103,24 @@ def _is_inside(inner: BlockRange, outer: BlockRange) -> bool:
 
 
 def _blocks(index: ArchiveIndex, table: str, first: int | None, last: int | None) -> BlockRange:
-    runs = list(contiguous_runs(index.tables[table].covered))
-    if not runs:
-        raise NotHeldError(f"the archive of {index.chain_id} has no {table} yet")
+    held = _held(index, table)
     blocks = export_range(
-        runs[0].first if first is None else first, runs[-1].last if last is None else last
+        held.first if first is None else first, held.last if last is None else last
     )
-    if blocks.first < runs[0].first or blocks.last > runs[-1].last:
+    if blocks.first < held.first or blocks.last > held.last:
         raise NotHeldError(
             f"{table} over blocks {blocks}: the archive of {index.chain_id} holds blocks "
-            f"{runs[0].first} to {runs[-1].last}"
+            f"{held.first} to {held.last}"
         )
     return blocks
 
 
-def overlapping(
-    archive: Archive, index: ArchiveIndex, table: str, blocks: BlockRange
-) -> Iterator[Entry]:
-    """The published ZIPs of a table that hold any of these blocks; shards are read together."""
-    read_shard = partial(table_shard, archive, table)
-    for entries in asked_together(archive.store, read_shard, index.reaching(blocks)):
-        yield from (entry for entry in entries if entry.blocks.overlaps(blocks))
-
-
-def table_shard(archive: Archive, table: str, number: int) -> Sequence[Entry]:
-    """The published ZIPs of a table in a shard. Raises `IntegrityError` where it is gone."""
-    place = archive.place(shard_path(number))
-    data = archive.read(shard_path(number))
-    if data is None:
-        raise IntegrityError(f"{place} is not there, but the index names it: tell its keeper")
-    return table_entries(data, table, place, archive.chain_id, number)
+def _held(index: ArchiveIndex, table: str) -> BlockRange:
+    """From the first to the last block that the archive has of a table."""
+    covered = index.tables[table].covered
+    if not covered:
+        raise NotHeldError(f"the archive of {index.chain_id} has no {table} yet")
+    return BlockRange(covered[0].first, covered[-1].last)
 
 
 def _segments(chain_id: str, entries: Iterable[Entry]) -> Iterator[tuple[SegmentName, TableSchema]]:
@@ -163,22 +148,20 @@ def choose_blocks(
     """
     check_table(table)
     index = archive.index()
-    runs = list(contiguous_runs(index.tables[table].covered))
-    if not runs:
-        raise NotHeldError(f"the archive of {archive.chain_id} has no {table} yet")
-    first, last = runs[0].first, runs[-1].last
+    held = _held(index, table)
+    first, last = held.first, held.last
     if start is not None:
         first = max(first, _block(archive, index, start, is_end=False))
     if end is not None:
         last = min(last, _block(archive, index, end, is_end=True))
-    entries = overlapping(archive, index, table, BlockRange(first, last)) if first <= last else ()
+    entries = archive.entries(table, BlockRange(first, last), index) if first <= last else ()
     segments = [s.blocks for entry in entries for s in entry.segments]
     inside = [span for span in segments if span.first <= last and first <= span.last]
     if not inside:
         times = f", {index.times[0]} to {index.times[1]}" if index.times else ""
         raise NotHeldError(
             f"{table} {_asked(start, end)}: there is nothing; the archive of {archive.chain_id} "
-            f"holds blocks {runs[0].first} to {runs[-1].last}{times}"
+            f"holds blocks {held.first} to {held.last}{times}"
         )
     return BlockRange(min(span.first for span in inside), max(span.last for span in inside))
 
@@ -211,7 +194,7 @@ def _reaching(
     """The ZIPs of blocks of the first shard that has some that reach a time."""
     for shard in shards:
         if reaches(shard.times):
-            entries = table_shard(archive, _TIMES, shard.number)
+            entries = archive.table_entries(_TIMES, shard.number)
             matches = [entry for entry in entries if not entry.is_bundle and reaches(entry.times)]
             if matches:
                 yield from matches

@@ -6,29 +6,22 @@ any byte, and equals the file that a batch writes.
 
 from __future__ import annotations
 
-import errno
 import hashlib
-import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import BinaryIO
 
 from exporters.zips.runs import in_blocks
-from exporters.zips.sources import ByteSource, cut_short, read_exactly
+from exporters.zips.sources import ByteSource, read_exactly
 from transforms.block_range import BlockRange
 from transforms.files import new_file
 
 _BLOCK_BYTES = 1024 * 1024
 # One request to a bucket brings this much; it bounds the memory of a download.
 _READ_BYTES = 4 * 1024 * 1024
-# Smaller slices are read and written together: fewer calls than a copy of each by the kernel.
-_GATHERED_BYTES = 128 * 1024
-# What the kernel says when it cannot copy between these two files itself.
-_NO_KERNEL_COPY = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +40,6 @@ class Slice:
         for at in range(self.offset + start, self.offset + stop, _READ_BYTES):
             length = min(_READ_BYTES, self.offset + stop - at)
             yield read_exactly(self.source, at, length)
-
-    def whole(self) -> bytes:
-        """All bytes of the slice at once; raises `IntegrityError` where some lack."""
-        return read_exactly(self.source, self.offset, self.length)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,64 +129,10 @@ class Layout:
     ) -> None:
         """Write the ZIP to `path`, which appears whole or not at all (see `new_file`).
 
-        Large slices of local files are copied by the kernel. `progress` is called with the bytes
-        written since its last call. Raises `IntegrityError` where a source is short.
+        `progress` is called with the bytes written since its last call. Raises `IntegrityError`
+        where a source is short.
         """
         with new_file(path, scratch, durable=durable) as out:
-            waiting: list[bytes] = []
-            size = 0
-            for chunk in self.chunks:
-                if isinstance(chunk, Slice) and len(chunk) > _GATHERED_BYTES:
-                    progress(_flush(waiting, out) + _copy(chunk, out))
-                    size = 0
-                    continue
-                waiting.append(chunk.whole() if isinstance(chunk, Slice) else chunk)
-                size += len(chunk)
-                if size >= _BLOCK_BYTES:
-                    progress(_flush(waiting, out))
-                    size = 0
-            progress(_flush(waiting, out))
-
-
-def _flush(waiting: list[bytes], out: BinaryIO) -> int:
-    """Write the pieces that were gathered, and forget them; returns their length."""
-    data = b"".join(waiting)
-    out.write(data)
-    waiting.clear()
-    return len(data)
-
-
-def _copy(part: Slice, out: BinaryIO) -> int:
-    copied = 0
-    descriptor = part.source.descriptor() if hasattr(os, "copy_file_range") else None
-    if descriptor is not None:
-        try:
-            copied = _copy_in_kernel(part, descriptor, out)
-        finally:
-            os.close(descriptor)
-    for block in part.read(copied, part.length):
-        out.write(block)
-    return part.length
-
-
-def _copy_in_kernel(part: Slice, descriptor: int, out: BinaryIO) -> int:
-    """Copy as many bytes as the kernel will between these files, and return their number."""
-    begin, copied = out.tell(), 0
-    out.flush()  # the kernel writes past Python's buffer
-    try:
-        while copied < part.length:
-            moved = os.copy_file_range(
-                descriptor,
-                out.fileno(),
-                part.length - copied,
-                offset_src=part.offset + copied,
-                offset_dst=begin + copied,
-            )
-            if not moved:
-                raise cut_short(part.source, part.offset + copied, part.offset + part.length)
-            copied += moved
-    except OSError as error:
-        if error.errno not in _NO_KERNEL_COPY:
-            raise
-    out.seek(begin + copied)
-    return copied
+            for block in self.read():
+                out.write(block)
+                progress(len(block))

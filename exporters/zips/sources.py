@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 from zlib import crc32
 
-from transforms.errors import BusyError, IntegrityError
+from transforms.errors import IntegrityError
 from transforms.files import check_version, file_version
 from transforms.objects import ObjectInfo, ObjectReader
 
@@ -35,12 +35,6 @@ class ByteSource(Protocol):
 
     def read(self, offset: int, length: int) -> bytes:
         """Return up to `length` bytes from `offset`; fewer only where the bytes end."""
-
-    def descriptor(self) -> int | None:
-        """A descriptor of the local file, which the caller closes; None where there is no file.
-
-        The kernel can copy from it by itself.
-        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,22 +65,13 @@ class LocalSource:
 
     def read(self, offset: int, length: int) -> bytes:
         """Return up to `length` bytes from `offset`."""
-        descriptor = self.descriptor()
-        try:
-            return os.pread(descriptor, length, offset)
-        finally:
-            os.close(descriptor)
-
-    def descriptor(self) -> int:
-        """A descriptor of the file."""
         descriptor = os.open(self.path, os.O_RDONLY)
         try:
             if self.state:
                 check_version(descriptor, self.state, self.name)
-        except BusyError:
+            return os.pread(descriptor, length, offset)
+        finally:
             os.close(descriptor)
-            raise
-        return descriptor
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +122,6 @@ class ObjectSource:
             "have, each time: look for what changes them, a proxy or a network card, or use https"
         )
 
-    def descriptor(self) -> None:
-        """None: an object is no local file."""
-
 
 def block_crcs(data: bytes) -> tuple[int, ...]:
     """The CRC-32 of each block of bytes that begin with one."""
@@ -151,13 +133,8 @@ def read_exactly(source: ByteSource, offset: int, length: int) -> bytes:
     """Return `length` bytes from `offset`; raises `IntegrityError` where the source is shorter."""
     data = source.read(offset, length) if length else b""
     if len(data) != length:
-        raise cut_short(source, offset + len(data), offset + length)
+        raise IntegrityError(
+            f"{source.name} lacks bytes {offset + len(data)} to {offset + length}, which its "
+            "directory records: it was truncated or replaced; make it again from its segments"
+        )
     return data
-
-
-def cut_short(source: ByteSource, offset: int, promised: int) -> IntegrityError:
-    """The error for a source without the bytes from `offset` to `promised`, which are recorded."""
-    return IntegrityError(
-        f"{source.name} lacks bytes {offset} to {promised}, which its directory records: it was "
-        "truncated or replaced; make it again from its segments"
-    )

@@ -37,9 +37,6 @@ class MemorySource:
         """Return up to `length` bytes from `offset`."""
         return self.data[offset : offset + length]
 
-    def descriptor(self) -> None:
-        """None: these bytes are in no file."""
-
 
 def blocks_of(number: int) -> BlockRange:
     """The blocks of the segment with that number, from 0: 1-1000, 1001-2000, ..."""

@@ -334,25 +334,6 @@ def test_an_index_of_a_later_format_asks_for_a_later_release() -> None:
         Shard.parse(seal_text(b'{\n"format":2\n}\n'), "here")
 
 
-@given(st.data())
-def test_sums_that_follow_the_changes_are_those_of_the_whole(data: st.DataObject) -> None:
-    index = ArchiveIndex(CHAIN)
-    shards = {number: Shard(CHAIN, number) for number in range(4)}
-    for _ in range(data.draw(st.integers(1, 8))):
-        number = data.draw(st.integers(0, 3))
-        first = number * SHARD_BLOCKS + 1000 * data.draw(st.integers(0, 19)) + 1
-        ends = data.draw(st.lists(st.integers(1, 30), min_size=1, max_size=2, unique=True))
-        bounds = [first, *(first + 1000 * end for end in sorted(ends))]
-        item = entry("orders", *((a, b - 1) for a, b in pairwise(bounds)), size=first)
-        known = shards[number]
-        if data.draw(st.booleans()):
-            known = Shard(CHAIN, number, known.entries[1:])  # what is lost must not stay counted
-        shards[number] = known.including([item])
-        index = index.including([ShardSummary.of(shards[number], shards[number].to_bytes())])
-        assert index == index.summed()
-        assert parse_index(index_bytes(index), "here") == index
-
-
 def test_shards_sort_as_text_like_their_blocks() -> None:
     paths = [shard_path(number) for number in (0, 1, 4, 5, 50, 1124)]
     assert paths == sorted(paths)

@@ -14,7 +14,6 @@ from exporters.exports.plan import (
     InvalidExportError,
     NotHeldError,
     export_range,
-    missing_blocks,
     plan_export,
 )
 from tests.cases import each_of
@@ -201,18 +200,6 @@ def test_both_kinds_of_refusal_are_range_errors() -> None:
     assert issubclass(InvalidExportError, RangeError)
     assert issubclass(NotHeldError, RangeError)
     assert not issubclass(NotHeldError, InvalidExportError)
-
-
-@given(st.sets(st.integers(0, 40)), st.integers(0, 40), st.integers(0, 40))
-def test_missing_blocks_and_present_ones_make_the_range(
-    present: set[int], one: int, other: int
-) -> None:
-    blocks = BlockRange(min(one, other), max(one, other))
-    inside = sorted(block for block in present if blocks.first <= block <= blocks.last)
-    gaps = list(missing_blocks([BlockRange(block, block) for block in inside], blocks))
-    missing = [block for gap in gaps for block in range(gap.first, gap.last + 1)]
-    assert sorted([*missing, *inside]) == list(range(blocks.first, blocks.last + 1))
-    assert all(not a.joins(b) for a, b in pairwise(gaps))
 
 
 def test_seventy_five_thousand_segments_are_planned_in_seconds() -> None:

@@ -13,7 +13,6 @@ from exporters.zips.parts import PartRef, read_parts
 from exporters.zips.sources import LocalSource, ObjectSource
 from tests.exporters.part_kit import (
     blocks_of,
-    contents,
     csv_of,
     make_part,
     make_parts,
@@ -21,7 +20,6 @@ from tests.exporters.part_kit import (
     splice,
 )
 from tests.exporters.zips.test_part_zip import files_no_longer_than
-from tests.mounts_kit import other_file_system
 from tests.s3_kit import bucket_server
 from transforms.errors import IntegrityError
 from transforms.stores.folder_store import FolderStore
@@ -62,7 +60,7 @@ def test_a_long_slice_is_read_in_blocks_of_a_megabyte(tmp_path: Path) -> None:
 
 
 @given(text=st.binary(max_size=300), offset=st.integers(0, 300), length=st.integers(0, 300))
-def test_a_slice_copied_by_the_kernel_is_the_slice_that_is_read(
+def test_what_is_written_are_the_slices_in_their_order(
     tmp_path_factory: pytest.TempPathFactory, text: bytes, offset: int, length: int
 ) -> None:
     folder = tmp_path_factory.mktemp("slice")
@@ -99,13 +97,6 @@ def test_a_part_in_a_bucket_takes_one_request_for_its_directory_and_one_for_its_
         layout = layout_zip("x.zip", [csv_of(sorted(stored, key=lambda part: part.blocks))])
         assert b"".join(layout.read()) == local.read_bytes()
         assert len(server.door.requests) == 3 + 2  # the third part has no rows
-
-
-def test_a_part_on_another_file_system_is_copied_as_well(tmp_path: Path) -> None:
-    with other_file_system(tmp_path) as folder:
-        parts = make_parts(folder, BODIES)
-        (text,) = contents(splice(tmp_path / "x.zip", parts)).values()
-    assert text.endswith(b"3,4\n")
 
 
 def truncated(part: PartRef, size: int) -> None:
