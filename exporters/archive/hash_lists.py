@@ -13,7 +13,7 @@ Pages are left out: they say nothing of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,9 @@ SUMS = "SHA256SUMS"
 
 def sums_text(index: ArchiveIndex, documents: Mapping[str, str]) -> bytes:
     """The list over an index and the hashes of the documents beside it, by path."""
-    hashes = (*documents.items(), *_shards(index))
+    hashes = [*documents.items()]
+    for number, shard in index.shards.items():
+        hashes += ((shard_path(number), shard.sha256), (hashes_path(number), shard.hashes_sha256))
     return "".join(f"{sha256}  {path}\n" for path, sha256 in hashes).encode()
 
 
@@ -40,12 +42,6 @@ def parse_sums(text: bytes) -> dict[str, str]:
     """The hashes by path; nothing of lines that are damaged."""
     lines = (line.partition("  ") for line in text.decode(errors="replace").splitlines())
     return {path: sha256 for sha256, _, path in lines}
-
-
-def _shards(index: ArchiveIndex) -> Iterator[tuple[str, str]]:
-    for number, shard in index.shards.items():
-        yield shard_path(number), shard.sha256
-        yield hashes_path(number), shard.hashes_sha256
 
 
 def hash_line(entry: Entry) -> bytes:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -139,22 +139,10 @@ class Downloads:
     def on_each(
         self, work: Callable[[_Item], _Result], items: Iterable[_Item], jobs: int
     ) -> list[_Result]:
-        """Work on items, `jobs` at a time, in order; the first error stops all others."""
+        """Work on items, `jobs` at a time, in order; an error stops all others."""
         with ThreadPoolExecutor(jobs) as pool:
-            futures = [pool.submit(work, item) for item in items]
             try:
-                wait(futures, return_when=FIRST_EXCEPTION)
-                return _results(futures)
+                return list(pool.map(work, items))
             except BaseException:
                 self.stopped.set()
-                pool.shutdown(cancel_futures=True)
                 raise
-
-
-def _results(futures: Sequence[Future[_Result]]) -> list[_Result]:
-    """What came of all, or the error that stopped some."""
-    errors = (future.exception() for future in futures if future.done())
-    failed = next((e for e in errors if e and not isinstance(e, StoppedError)), None)
-    if failed is not None:
-        raise failed
-    return [future.result() for future in futures]
