@@ -108,13 +108,13 @@ class _Mirror:
     def run(self) -> Mirrored:
         begun, result = time.monotonic(), self.result
         index = self.source.index()
-        shards = checked_shards(self._local, self.source, index)
+        shard_bytes = checked_shards(self._local, self.source, index)
         before = self._own_index()
         total = sum(sums.bytes + sums.bundle_bytes for sums in index.tables.values())
         with self.progress("fetching", total) as advance:
             downloads = Downloads(self.source, self.folder.scratch, advance)
             for number in index.shards:
-                self._shard(number, shards.read(number), before.shards.get(number), downloads)
+                self._shard(number, shard_bytes(number), before.shards.get(number), downloads)
         if self.copy_lake is not None:
             self.copy_lake(self.folder, result)
         self._copy_revisions()

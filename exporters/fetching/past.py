@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -26,38 +26,25 @@ from transforms.errors import IntegrityError
 
 _MOST_NAMED = 3
 
+PastZips = Mapping[str, tuple[str, Entry | None]]
+"""By path the hash of each ZIP of a shard, and where the shard is whole its entry."""
+
 
 class PastChangedError(IntegrityError):
     """An archive has other files than it had before, and its revisions do not say so."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedShards:
-    """The shards of an archive: those that its mirror has to the byte, and others of these blocks.
-
-    Those that the mirror has not are read when they are asked for.
-    """
-
-    source: Archive
-    local: Archive
-    same: frozenset[int]
-    changed: Mapping[int, bytes]
-
-    def read(self, number: int) -> bytes:
-        """The bytes of a shard. Raises `IntegrityError` where the archive has none."""
-        if number in self.same and (data := self.local.read(shard_path(number))) is not None:
-            return data
-        return self.changed.get(number) or self.source.shard_bytes(number)
-
-
-def checked_shards(local: Archive, source: Archive, index: ArchiveIndex) -> CheckedShards:
+def checked_shards(local: Archive, source: Archive, index: ArchiveIndex) -> Callable[[int], bytes]:
     """Hold an archive, which has this index, against what its mirror remembers.
+
+    Returns what gives the bytes of its shards, by number: as they were checked, or of those that
+    the mirror never had, as they are when they are asked for.
 
     Raises `PastChangedError`, which names what changed; `IntegrityError` where a shard of the
     archive, or what the mirror remembers, is damaged.
     """
     past = _Past(local, source)
-    same, changed, comparisons = set[int](), dict[int, bytes](), list[_Comparison]()
+    same, changed, comparisons = set[int](), dict[int, bytes](), list[tuple[Shard, PastZips]]()
     differences = [*_height_loss(local, index)]
     for number in past.shards:
         if number not in index.shards:
@@ -69,15 +56,20 @@ def checked_shards(local: Archive, source: Archive, index: ArchiveIndex) -> Chec
             continue
         changed[number] = data
         if not past.is_lost_shard(number, data):
-            comparisons.append(_Comparison(source.parse_shard(number, data), past.zips(number)))
+            comparisons.append((source.parse_shard(number, data), past.zips(number)))
     # A revision is written before its file is replaced: so they are read after the shards.
     events = revisions(source)
-    for comparison in comparisons:
-        differences += comparison.differences(events)
+    for shard, zips in comparisons:
+        differences += _differences(shard, zips, events)
     differences += _lost_revisions(past, events)
     if differences:
         raise PastChangedError(_refusal(past, differences))
-    return CheckedShards(source, local, frozenset(same), changed)
+
+    def read(number: int) -> bytes:
+        own = local.read(shard_path(number)) if number in same else None
+        return own or changed.get(number) or source.shard_bytes(number)
+
+    return read
 
 
 @dataclass(frozen=True)
@@ -102,8 +94,8 @@ class _Past:
         is_this = _sha256(data) == self._sums.get(shard_path(number))
         return is_this and self._sound_shard(number) is None
 
-    def zips(self, number: int) -> Mapping[str, tuple[str, Entry | None]]:
-        """The hash of each ZIP of a shard by path, and where the shard is whole its entry."""
+    def zips(self, number: int) -> PastZips:
+        """The ZIPs that a shard named."""
         if (shard := self._sound_shard(number)) is not None:
             return {entry.path: (entry.sha256, entry) for entry in shard.entries}
         hashes = self.local.read(hashes_path(number))
@@ -148,27 +140,18 @@ class _Past:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Comparison:
-    """A shard that is another one now, and the ZIPs that it had."""
-
-    shard: Shard
-    past: Mapping[str, tuple[str, Entry | None]]
-
-    def differences(self, events: Sequence[Revision]) -> Iterator[str]:
-        """What is not as it was, and not on record either."""
-        path = shard_path(self.shard.number)
-        there = set[str]()
-        for entry in self.shard.entries:
-            there.add(entry.path)
-            sha256, before = self.past.get(entry.path, (entry.sha256, None))
-            if entry.sha256 != sha256:
-                if not _is_on_record(events, entry, sha256):
-                    yield f"{entry.path} was {sha256} and is {entry.sha256}, without a revision"
-            elif before is not None and entry != before:
-                yield f"{path} says something else of {entry.path}, which is the same file"
-        for zip_path in sorted(self.past.keys() - there):
-            yield f"{path} names no {zip_path} any more"
+def _differences(shard: Shard, past: PastZips, events: Sequence[Revision]) -> Iterator[str]:
+    """What of a shard, which had these ZIPs, is not as it was, and not on record either."""
+    path = shard_path(shard.number)
+    for entry in shard.entries:
+        sha256, before = past.get(entry.path, (entry.sha256, None))
+        if entry.sha256 != sha256:
+            if not _is_on_record(events, entry, sha256):
+                yield f"{entry.path} was {sha256} and is {entry.sha256}, without a revision"
+        elif before is not None and entry != before:
+            yield f"{path} says something else of {entry.path}, which is the same file"
+    for zip_path in sorted(past.keys() - {entry.path for entry in shard.entries}):
+        yield f"{path} names no {zip_path} any more"
 
 
 def _is_on_record(events: Iterable[Revision], entry: Entry, old_sha256: str) -> bool:

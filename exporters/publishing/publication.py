@@ -19,7 +19,7 @@ from exporters.archive.archive import Archive, update
 from exporters.archive.documents import refresh
 from exporters.archive.entries import Entry
 from exporters.archive.hash_lists import put_hash_file
-from exporters.archive.shards import Shard, shard_number, shard_path
+from exporters.archive.shards import Shard, hashes_path, shard_number, shard_path
 from exporters.publishing.replace import Correction, replace_object
 from exporters.publishing.request import PublishRequest, proven_entry
 from transforms.errors import ConflictError, IntegrityError
@@ -195,8 +195,7 @@ def _was_there(archive: Archive, number: int) -> bool:
             return True
     except IntegrityError:
         pass  # it says nothing
-    hashes = shard_path(number).replace(".json", ".sha256")
-    return archive.store.head(archive.key(hashes)) is not None
+    return archive.store.head(archive.key(hashes_path(number))) is not None
 
 
 def _publish_one(
