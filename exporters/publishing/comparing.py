@@ -89,8 +89,9 @@ def compare(archive: Archive, progress: Progress) -> Differences:
         index = archive.index()
     except IntegrityError:
         index = ArchiveIndex(archive.chain_id)  # it is made again from the shards
-    stored = {number for path in documents if (number := shard_at(path)) is not None}
-    result.shards = sorted(stored | set(index.shards))
+    # Its hash list tells of a shard that is gone together with the index.
+    stored = map(shard_at, (path.replace(_HASH, ".json") for path in documents))
+    result.shards = sorted({n for n in stored if n is not None}.union(index.shards))
     # As shards are looked at, what they name is taken out.
     unnamed = {path for path in sizes if path.endswith(".zip")}
     for count, number in enumerate(result.shards, 1):
