@@ -11,31 +11,28 @@ from __future__ import annotations
 from dagster._config.config_schema import UserConfigSchema
 from dagster._core.events import ASSET_CHECK_EVENTS, ASSET_EVENTS
 from dagster._core.instance.types import DynamicPartitionsStore
-from dagster._core.storage.event_log import SqlEventLogStorage
+from dagster._core.storage.event_log import (
+    ConsolidatedSqliteEventLogStorage,
+    SqlEventLogStorage,
+)
 from dagster._core.storage.event_log.schema import (
     AssetCheckExecutionsTable,
     AssetEventTagsTable,
     SqlEventLogStorageTable,
 )
-from dagster._core.storage.event_log.sqlite.sqlite_event_log import (
-    INDEX_SHARD_NAME,
-    SqliteEventLogStorage,
-)
 from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
-from dagster._serdes import ConfigurableClassData, serialize_value
+from dagster._serdes import ConfigurableClassData
 
 __all__ = [
     "ASSET_CHECK_EVENTS",
     "ASSET_EVENTS",
-    "INDEX_SHARD_NAME",
     "SQLITE_BUSY_TIMEOUT_SECONDS",
     "AssetCheckExecutionsTable",
     "AssetEventTagsTable",
     "ConfigurableClassData",
+    "ConsolidatedSqliteEventLogStorage",
     "DynamicPartitionsStore",
     "SqlEventLogStorage",
     "SqlEventLogStorageTable",
-    "SqliteEventLogStorage",
     "UserConfigSchema",
-    "serialize_value",
 ]

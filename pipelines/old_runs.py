@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import dagster as dg
 from sqlalchemy import ColumnElement, and_, exists, func, or_, select
@@ -23,9 +22,7 @@ from pipelines.dagster_internals import (
     AssetEventTagsTable,
     SqlEventLogStorage,
     SqlEventLogStorageTable,
-    SqliteEventLogStorage,
 )
-from pipelines.event_log import BatchedSqliteEventLogStorage
 
 NEWEST_KEPT = 100
 """So many runs stay, however long ago they ended."""
@@ -79,8 +76,6 @@ def _old_runs(
 def _remove_run(instance: dg.DagsterInstance, storage: SqlEventLogStorage, run_id: str) -> None:
     """Remove a run that has ended, but not what it made."""
     _remove_events(storage, run_id)
-    if isinstance(storage, SqliteEventLogStorage):
-        _remove_file(storage, run_id)
     instance.compute_log_manager.delete_logs(prefix=[run_id])
     instance.run_storage.delete_run(run_id)
 
@@ -119,12 +114,3 @@ def _is_needless() -> ColumnElement[bool]:
     newest = select(func.max(later.c.id)).scalar_subquery()
     kind = events.c.dagster_event_type
     return and_(or_(kind.is_(None), kind != materialization, made_again), events.c.id < newest)
-
-
-def _remove_file(storage: SqliteEventLogStorage, run_id: str) -> None:
-    """Remove a run's own file; on PostgreSQL there is none."""
-    if isinstance(storage, BatchedSqliteEventLogStorage):
-        storage.close_run(run_id)
-    file = storage.path_for_shard(run_id)
-    for suffix in ("-wal", "-shm", ""):
-        Path(f"{file}{suffix}").unlink(missing_ok=True)

@@ -122,7 +122,7 @@ def test_the_instance_works_as_it_is_configured(
         assert instance.nux_enabled is False
         assert instance.run_monitoring_enabled
         assert os.environ["DAGSTER_EVENT_BATCH_SIZE"] == "1000"
-    assert (tmp_path / "home" / "history" / "runs" / "index.db").exists()
+    assert (tmp_path / "home" / "history" / "event_log.db").exists()
 
 
 def test_the_configuration_in_the_package_is_the_one_in_dagster_home() -> None:
