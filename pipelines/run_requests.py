@@ -6,13 +6,19 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
+from typing import Any
 
 import dagster as dg
 
 from pipelines.batches import Batch
 from pipelines.partitions import range_of_tags, range_tags
-from pipelines.quiet import QUIET
 from transforms.block_range import BlockRange
+
+QUIET: dict[str, Any] = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+"""The configuration of runs that say nothing on stderr: `pipelines.run_log` has a line of each.
+
+Dagster keeps every event of a run in its own log; here they would be hundreds of lines a run.
+"""
 
 BATCH_TAG = "strata/blocks"
 """The blocks of a batch (`1-5000`), on every run that loads or publishes them."""

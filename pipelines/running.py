@@ -23,9 +23,8 @@ from pipelines.jobs import load_and_publish, publish_bundles
 from pipelines.lasting_objects import lasting_objects
 from pipelines.machine_name import machine_tags
 from pipelines.old_runs import NEWEST_KEPT, remove_old_runs
-from pipelines.quiet import QUIET
 from pipelines.run_figures import write_runs
-from pipelines.run_requests import batch_tags
+from pipelines.run_requests import QUIET, batch_tags
 from pipelines.site.segment_status import SiteStatus, site_status
 from pipelines.site.site import LISTED_SECONDS, Site
 from pipelines.step_failures import Scope, step_failures

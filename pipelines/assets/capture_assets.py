@@ -6,8 +6,8 @@ import dagster as dg
 
 from pipelines.assets.keys import CAPTURES
 from pipelines.instance import runs_here
-from pipelines.quiet import QUIET
 from pipelines.retries import retried_if_transient
+from pipelines.run_requests import QUIET
 from pipelines.settings import Settings
 from pipelines.site.machine import machine_problem
 from pipelines.site.site import Site

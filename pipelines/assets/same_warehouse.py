@@ -10,7 +10,6 @@ import socket
 
 import dagster as dg
 
-from pipelines.assets.keys import CURRENT_STATE
 from pipelines.partitions import RunContext
 from pipelines.site.site import Site
 
@@ -25,18 +24,13 @@ def warehouse_tags(site: Site) -> dict[str, str]:
     return {WAREHOUSE_TAG: site.warehouse.begin().warehouse, PLACE_TAG: _place(site)}
 
 
-def warehouse_metadata(site: Site) -> dict[str, str]:
-    """What a materialization says of the warehouse it is about, for runs without tags."""
-    snapshot = site.warehouse.snapshot()
-    return {"warehouse": snapshot.warehouse if snapshot else "", "warehouse_place": _place(site)}
-
-
 def check_warehouse(context: RunContext, site: Site) -> None:
     """Fail the step where the run is for another warehouse than this machine's.
 
-    A run without the tags, started by hand, is for the one that was materialized last, if any was.
+    A run without the tags, started by hand, is for the one that it finds.
     """
-    target, place = _of_tags(context) or _of_last_materialization(context) or ("", "")
+    tags = context.run.tags
+    target, place = tags.get(WAREHOUSE_TAG, ""), tags.get(PLACE_TAG, "")
     snapshot = site.warehouse.snapshot()
     warehouse = snapshot.warehouse if snapshot else ""
     if target and target != warehouse:
@@ -48,23 +42,6 @@ def check_warehouse(context: RunContext, site: Site) -> None:
             "run, or the sensor new_segments, goes on with the one it finds",
             allow_retries=False,
         )
-
-
-def _of_tags(context: RunContext) -> tuple[str, str] | None:
-    tags = context.run.tags
-    return (tags[WAREHOUSE_TAG], tags.get(PLACE_TAG, "")) if WAREHOUSE_TAG in tags else None
-
-
-def _of_last_materialization(context: RunContext) -> tuple[str, str] | None:
-    event = context.instance.get_latest_materialization_event(CURRENT_STATE)
-    if event is None or event.asset_materialization is None:
-        return None
-    metadata = event.asset_materialization.metadata
-    return (
-        (str(metadata["warehouse"].value), str(metadata["warehouse_place"].value))
-        if "warehouse" in metadata and "warehouse_place" in metadata
-        else None
-    )
 
 
 def _place(site: Site) -> str:

@@ -3,12 +3,12 @@
 An asset here fetches, loads and reports; the thinking is in `transforms`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import dagster as dg
 
 from pipelines.assets.keys import CURRENT_STATE, VOLUMES, WAREHOUSE, table_key
-from pipelines.assets.same_warehouse import check_warehouse, warehouse_metadata
+from pipelines.assets.same_warehouse import check_warehouse
 from pipelines.batches import segments_of_run
 from pipelines.partitions import SEGMENTS, newest_of, partitions_of_run
 from pipelines.retries import retried_if_transient
@@ -51,7 +51,9 @@ def history_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
         if outcome.failures:
             raise _failure(outcome)
         for key in sorted(context.selected_asset_keys):
-            _report(context, key, outcome.receipts[key.path[-1]])
+            for receipt in outcome.receipts:
+                if receipt.table == key.path[-1]:
+                    context.add_asset_metadata(_metadata(receipt), key, receipt.blocks.key)
             yield dg.MaterializeResult[None](asset_key=key)
 
     return load_tables
@@ -70,7 +72,7 @@ def current_state_asset() -> dg.AssetsDefinition:
     )
     def current_state(site: dg.ResourceParam[Site]) -> dg.MaterializeResult[None]:
         with site.warehouse.one_look():
-            catalog, warehouse = site.warehouse.catalog(), warehouse_metadata(site)
+            catalog = site.warehouse.catalog()
         newest = catalog.states()[-1] if catalog and catalog.states() else None
         return dg.MaterializeResult[None](
             metadata={
@@ -78,7 +80,7 @@ def current_state_asset() -> dg.AssetsDefinition:
                 "schema_version": newest.version if newest else 0,
                 "tables": len(newest.shapes) if newest else 0,
                 "snapshot": catalog.snapshot.number if catalog else 0,
-                **warehouse,
+                "warehouse": site.warehouse.describe(),
                 "open_with": f"duckdb -readonly {site.warehouse.current}",
             }
         )
@@ -111,13 +113,6 @@ def volumes_asset() -> dg.AssetsDefinition:
         )
 
     return volumes
-
-
-def _report(
-    context: dg.AssetExecutionContext, key: dg.AssetKey, receipts: Iterable[Receipt]
-) -> None:
-    for receipt in receipts:
-        context.add_asset_metadata(_metadata(receipt), key, receipt.blocks.key)
 
 
 def _metadata(receipt: Receipt) -> Mapping[str, object]:

@@ -84,7 +84,8 @@ def command(
             export = site.exporter.export_with_null(*arguments, folder)
         else:
             with screen.progress("checking") as advance:
-                export = site.with_progress(advance).export(table, first, last, screen.warn)
+                site.progress = advance
+                export = site.export(table, first, last, screen.warn)
         path, sha256 = _write(screen, export.layout, None if dry_run else out)
         _show(screen, export, path, sha256)
     chosen = {} if choice is None else {"chosen": choice.facts()}

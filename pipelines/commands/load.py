@@ -85,8 +85,8 @@ def _load_source(screen: Screen, site: Site) -> int:
     with screen.progress("loading", total) as advance:
         segments = [file.blocks for file in survey.pending]
         batches = plan_batches(segments, [blocks.key for blocks in segments], site.settings.batch)
-        watched = site.with_progress(advance)
-        outcomes = [load_segments(watched, batch.segments) for batch in batches]
+        site.progress = advance
+        outcomes = [load_segments(site, batch.segments) for batch in batches]
     if not survey.pending:  # a load that was killed at its very end has left the rest to us
         site.sweep()
         site.warehouse.show()
@@ -140,7 +140,7 @@ def _show(
 def _loaded(outcome: LoadOutcome) -> Iterator[_Loaded]:
     """The segments that this load added."""
     for blocks in sorted(outcome.loaded):
-        mine = outcome.receipts_of(blocks)
+        mine = [receipt for receipt in outcome.receipts if receipt.blocks == blocks]
         yield blocks, sum(r.rows for r in mine), sum(r.bytes for r in mine)
 
 

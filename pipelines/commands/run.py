@@ -128,7 +128,8 @@ def _run(site: Site, screen: Screen, status: SiteStatus) -> Iterator[FinishedRun
     if pending:
         screen.message(f"Loading {len(pending):,} segments, {size_text(total)}, through Dagster")
     with screen.progress("loading", total) as advance:
-        run_everything(site.with_progress(advance), status, dagster_home(), report)
+        site.progress = advance
+        run_everything(site, status, dagster_home(), report)
     yield from runs
 
 

@@ -16,24 +16,15 @@ from transforms.warehouse.manifests.receipts import Receipt
 
 @dataclass(frozen=True, slots=True)
 class LoadOutcome:
-    """What became of the segments: receipts by table, ascending by block; reasons of failures.
+    """What became of the segments: receipts of the history tables, and reasons of failures.
 
     `loaded` are those that this load added; others may have been there, or come from another load.
     """
 
     segments: tuple[BlockRange, ...]
     loaded: frozenset[BlockRange]
-    receipts: Mapping[str, Sequence[Receipt]]
+    receipts: Sequence[Receipt]
     failures: Mapping[BlockRange, str]
-
-    def receipts_of(self, blocks: BlockRange) -> list[Receipt]:
-        """The receipts of one segment, a table each."""
-        return [
-            receipt
-            for mine in self.receipts.values()
-            for receipt in mine
-            if receipt.blocks == blocks
-        ]
 
 
 def load_segments(site: Site, segments: Sequence[BlockRange]) -> LoadOutcome:
@@ -63,13 +54,7 @@ def _outcome(
     refused = {refusal.key: refusal.reason for refusal in (*report.failures, *inventory.refused)}
     others = (blocks for blocks in segments if blocks not in present)
     failures = {blocks: _reason(files, blocks, refused) for blocks in others}
-    fresh = {(receipt.table, receipt.blocks): receipt for receipt in report.receipts}
-    all_receipts = site.receipts(sorted(present))
-    receipts: dict[str, list[Receipt]] = {table: [] for table in HISTORY_TABLES}
-    for receipt in all_receipts:
-        if receipt.table in receipts:
-            mine = fresh.get((receipt.table, receipt.blocks), receipt)
-            receipts[receipt.table].append(mine)
+    receipts = [one for one in site.receipts(sorted(present)) if one.table in HISTORY_TABLES]
     loaded = frozenset(receipt.blocks for receipt in report.receipts)
     return LoadOutcome(tuple(segments), loaded, receipts, failures)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
@@ -53,7 +53,7 @@ def no_progress(_bytes: int) -> None:
     """Progress that is not shown."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Site:
     """Source, warehouse, staged ZIPs and archive of one chain; each is opened when first used.
 
@@ -62,12 +62,6 @@ class Site:
 
     settings: Settings
     progress: Progress = no_progress
-
-    def with_progress(self, progress: Progress) -> Site:
-        """The same site, with what it has opened, and the progress of loads reported."""
-        other = replace(self, progress=progress)
-        vars(other).update({**vars(self), "progress": progress})
-        return other
 
     @cached_property
     def source(self) -> Source:

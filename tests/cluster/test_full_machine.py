@@ -18,8 +18,7 @@ from pipelines.batches import Batch
 from pipelines.instance import add_partitions
 from pipelines.jobs import load_and_publish
 from pipelines.machine_name import MACHINE_TAG, machine_name
-from pipelines.quiet import QUIET
-from pipelines.run_requests import batch_tags
+from pipelines.run_requests import QUIET, batch_tags
 from pipelines.site.segment_status import site_status
 from pipelines.site.site import Site
 from tests.cluster.machines_kit import ROOT, Machine, blocks, machines, wait_for

@@ -580,6 +580,7 @@ def test_progress_of_loads_goes_to_the_size_of_the_source(
     told: list[int] = []
     survey = site.warehouse.survey(site.source)
 
-    load_segments(site.with_progress(told.append), [file.blocks for file in survey.pending])
+    site.progress = told.append
+    load_segments(site, [file.blocks for file in survey.pending])
 
     assert sum(told) == sum(file.info.size for file in survey.pending)

@@ -18,7 +18,7 @@ from pipelines.settings import Settings
 from pipelines.site.segment_status import site_status
 from pipelines.site.site import Site
 from tests.pipelines.conftest import MakeSegments
-from tests.pipelines.kit import blocks, load, make_segment
+from tests.pipelines.kit import blocks
 
 
 @pytest.fixture
@@ -90,26 +90,6 @@ def test_a_run_that_the_sensor_asked_for_goes_on_with_its_warehouse_only(
     assert "STRATA_WAREHOUSE" in reason
     assert not Path(other.warehouse, "log").exists()
     assert here.success
-
-
-def test_a_run_started_by_hand_goes_on_with_the_warehouse_of_the_last_one(
-    settings: Settings,
-    other: Settings,
-    home_instance: dg.DagsterInstance,
-    tags: dict[str, str],
-) -> None:
-    assert run(settings, "load", home_instance, tags).success
-    by_hand = {name: value for name, value in tags.items() if not name.startswith("strata/")}
-    make_segment(settings, 1)
-    load(Site(other))
-
-    elsewhere = run(other, "publish", home_instance, by_hand)
-    here = run(settings, "publish", home_instance, by_hand)
-
-    (reason,) = reasons(elsewhere)
-    assert f"for the warehouse {identity(settings)} at {settings.warehouse}" in reason
-    assert f"holds the warehouse {identity(other)}" in reason
-    assert here.success, reasons(here)
 
 
 def test_the_command_line_goes_on_with_the_warehouse_it_finds(
