@@ -6,8 +6,7 @@ import dagster as dg
 
 from pipelines import jobs
 from pipelines.assets.capture_assets import captures_asset, captures_sensor
-from pipelines.assets.lake_assets import lake_asset
-from pipelines.assets.publications import bundles_asset, exports_asset, index_asset
+from pipelines.assets.publications import bundles_asset, exports_asset, index_asset, lake_asset
 from pipelines.assets.warehouse_assets import current_state_asset, history_asset, volumes_asset
 from pipelines.checks import load_checks, status_checks
 from pipelines.discovery import segment_sensor

@@ -9,7 +9,7 @@ import dagster as dg
 from pipelines.assets import keys
 from pipelines.old_runs import remove_old_runs
 from pipelines.retries import retried_if_transient
-from pipelines.site.collection_state import collection_state
+from pipelines.site.collecting import Collector, collection_state
 from pipelines.site.completing import complete_archive
 from pipelines.site.site import Site
 from transforms.verifying.findings import Finding
@@ -267,8 +267,6 @@ def forget_runs() -> None:
 @dg.op
 def collect_segments(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]) -> None:
     """Copy what the data node has and the source lacks into the source."""
-    from pipelines.site.collecting import Collector
-
     collector = Collector(site)
     with retried_if_transient(context.retry_number), collector.alone() as folder:
         outcomes = list(collector.collect(collector.backlog().segments, folder))

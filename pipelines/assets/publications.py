@@ -1,25 +1,36 @@
-"""What is published: the 15 exports, one asset for each table, the bundles and the index.
+"""What is published: the 15 exports, one asset for each table, the bundles, index and lake.
 
 An asset here publishes and reports; the thinking is in `exporters`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import dagster as dg
 
 from exporters.archive.entries import Entry
 from exporters.archive.sound_documents import sound_index
 from exporters.archive.sums import completeness
+from exporters.lake.tables import LakeReport
 from exporters.publishing.publication import PublishReport
-from pipelines.assets.keys import ARCHIVE, BUNDLES, INDEX, export_key, table_key
+from pipelines.assets.keys import (
+    ARCHIVE,
+    BUNDLES,
+    INDEX,
+    LAKE,
+    LAKE_TABLES,
+    export_key,
+    table_key,
+)
 from pipelines.assets.same_warehouse import check_warehouse
 from pipelines.batches import segments_of_run
 from pipelines.partitions import SEGMENTS, newest_of, partitions_of_run
 from pipelines.retries import retried_if_transient
 from pipelines.site.journal import finish_interrupted
+from pipelines.site.lake_publishing import publish_to_lake
 from pipelines.site.publishing import publish_bundles, publish_segments
 from pipelines.site.site import Site
-from transforms.tables.registry import HISTORY_TABLES
+from transforms.block_range import BlockRange
+from transforms.tables.registry import HISTORY_TABLES, history_tables
 
 
 def exports_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
@@ -122,16 +133,66 @@ def index_asset() -> dg.AssetsDefinition:
     return index
 
 
+def lake_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
+    """Every table's rows of a run's segments as Delta tables, in one step, after their exports.
+
+    With them come the manifests of segments that are whole, and the newest current state.
+    """
+    spec = dg.AssetSpec(
+        LAKE_TABLES,
+        group_name=LAKE,
+        deps=[export_key(table) for table in HISTORY_TABLES],
+        kinds={"deltalake", "parquet"},
+        description="The history tables as exact Parquet in Delta tables, and their manifests.",
+    )
+
+    @dg.multi_asset(
+        name="publish_to_lake", specs=[spec], partitions_def=SEGMENTS, backfill_policy=policy
+    )
+    def publish(context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]) -> None:
+        segments = segments_of_run(partitions_of_run(context))
+        with retried_if_transient(context.retry_number), site.warehouse.one_look():
+            check_warehouse(context, site)
+            report = publish_to_lake(site, segments)
+        for blocks in segments:
+            context.add_asset_metadata(_lake_metadata(report, blocks), LAKE_TABLES, blocks.key)
+        if report.refused:
+            reasons = {refusal.table: refusal.reason for refusal in report.refused}
+            raise dg.Failure(
+                f"not everything could be put into the lake. {_listed(reasons)}. "
+                f"{len(report.added)} files were.",
+                metadata=reasons,
+                allow_retries=False,
+            )
+
+    return publish
+
+
+def _lake_metadata(report: LakeReport, blocks: BlockRange) -> dict[str, int]:
+    """The new files that have rows of a segment, with their rows and bytes."""
+    files = (file for file in report.added if file.table in history_tables())
+    added = [file for file in files if blocks.overlaps(file.blocks)]
+    return {
+        "files": len(added),
+        "rows": sum(file.rows for file in added),
+        "bytes": sum(file.bytes for file in added),
+    }
+
+
 def _metadata(entry: Entry) -> dict[str, str | int]:
     # Dagster keeps this for every ZIP: the rest is in the archive's index.
     return {"dagster/row_count": entry.rows, "bytes": entry.bytes, "sha256": entry.sha256}
 
 
 def _failure(what: str, report: PublishReport) -> dg.Failure:
-    reasons = "; ".join(f"{failure.name}: {failure.reason}" for failure in report.failed)
+    reasons = {failure.name: failure.reason for failure in report.failed}
     return dg.Failure(
-        f"{what}: {len(report.failed)} ZIPs cannot be published. {reasons}. "
+        f"{what}: {len(reasons)} ZIPs cannot be published. {_listed(reasons)}. "
         f"{report.created} others were published.",
-        metadata={failure.name: failure.reason for failure in report.failed},
+        metadata=reasons,
         allow_retries=False,
     )
+
+
+def _listed(reasons: Mapping[str, str]) -> str:
+    return "; ".join(f"{what}: {reason}" for what, reason in reasons.items())

@@ -35,7 +35,7 @@ def command(source: str | None, warehouse: str | None, as_json: bool) -> int:
         {
             "files": report.files,
             "captures": report.captures,
-            "refused": [{"file": r.file, "line": r.line, "reason": r.reason} for r in refused],
+            "refused": refused,
         }
     )
     return FINDINGS if refused else OK

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any
 
 import click
 
@@ -14,7 +13,7 @@ from pipelines.commands.failures import FINDINGS, OK
 from pipelines.commands.options import json_option, open_site, source_option
 from pipelines.site.collecting import Collector
 from transforms.collecting.collection import CollectedSegment
-from transforms.collecting.node_list import Backlog, ListedSegment
+from transforms.collecting.node_list import Backlog
 
 
 @click.command("collect")
@@ -83,17 +82,12 @@ def _show(
             "node": backlog.listed.node,
             "source": source,
             "listed": listed,
-            "lacking": [_facts(segment) for segment in backlog.segments],
-            "collected": [{**_facts(c.segment), "bytes": c.bytes} for c in collected],
-            "refused": [{**_facts(r.segment), "reason": r.refusal} for r in refused],
-            "gaps": [str(gap) for gap in backlog.gaps],
+            "lacking": [segment.name.file_name for segment in backlog.segments],
+            "collected": [
+                {"file": c.segment.name.file_name, "id": c.segment.segment_id, "bytes": c.bytes}
+                for c in collected
+            ],
+            "refused": [{"file": r.segment.name.file_name, "reason": r.refusal} for r in refused],
+            "gaps": backlog.gaps,
         }
     )
-
-
-def _facts(segment: ListedSegment) -> dict[str, Any]:
-    return {
-        "segment": str(segment.blocks),
-        "file": segment.name.file_name,
-        "id": segment.segment_id,
-    }

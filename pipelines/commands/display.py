@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from itertools import zip_longest
 from typing import Any
 
@@ -77,7 +77,7 @@ class Screen:
     def document(self, value: Mapping[str, Any]) -> None:
         """The result for programs, where that was asked for."""
         if self.json:
-            click.echo(json.dumps(value, indent=1, default=str, allow_nan=False))
+            click.echo(json.dumps(value, indent=1, default=_plain, allow_nan=False))
 
     @contextmanager
     def progress(self, label: str, total: int | None = None) -> Iterator[Advance]:
@@ -143,6 +143,13 @@ class _Line:
             click.echo(f"{_CLEARED}{text[:width]}", err=True, nl=False)
         else:
             self.screen.message(text)
+
+
+def _plain(value: object) -> object:
+    """What JSON has not: a dataclass is its fields, unless it has a text of its own."""
+    if is_dataclass(value) and type(value).__str__ is object.__str__:
+        return {each.name: getattr(value, each.name) for each in fields(value)}
+    return str(value)
 
 
 def _left(completed: int, total: int | None, seconds: float) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -88,8 +87,18 @@ def command(
                 export = site.export(table, first, last, screen.warn)
         path, sha256 = _write(screen, export.layout, None if dry_run else out)
         _show(screen, export, path, sha256)
-    chosen = {} if choice is None else {"chosen": choice.facts()}
-    screen.document({**_facts(export, path, sha256), **chosen, "warnings": screen.warnings})
+    screen.document(
+        {
+            "name": export.layout.name,
+            "path": path,
+            "bytes": export.layout.size,
+            "members": export.layout.members,
+            "segments": [[*span.segments] for span in export.plan.spans],
+            "sha256": sha256,
+            "chosen": choice and choice.facts(),
+            "warnings": screen.warnings,
+        }
+    )
 
 
 def _choice(
@@ -126,25 +135,3 @@ def _show(screen: Screen, export: RangeExport, path: Path | None, sha256: str | 
     screen.show(f"{path}: {size}" if path else f"{layout.name} would have {size}")
     if sha256:
         screen.show(f"SHA-256 {sha256}, also in {layout.name}.sha256")
-
-
-def _facts(export: RangeExport, path: Path | None, sha256: str | None) -> dict[str, Any]:
-    return {
-        "name": export.layout.name,
-        "path": str(path) if path else None,
-        "bytes": export.layout.size,
-        "members": [
-            {
-                "name": member.name,
-                "schema_version": member.version,
-                "blocks": str(member.blocks),
-                "segments": [str(blocks) for blocks in span.segments],
-                "rows": member.rows,
-                "csv_bytes": member.csv_bytes,
-                "deflated_bytes": member.deflated,
-                "crc32": f"{member.crc32:08x}",
-            }
-            for member, span in zip(export.layout.members, export.plan.spans, strict=True)
-        ],
-        "sha256": sha256,
-    }

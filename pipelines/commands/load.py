@@ -128,8 +128,7 @@ def _show(
     screen.document(
         {
             "loaded": [
-                {"segment": str(blocks), "rows": rows, "bytes": size}
-                for blocks, rows, size in counts
+                {"segment": blocks, "rows": rows, "bytes": size} for blocks, rows, size in counts
             ],
             "quarantined": [{"file": key, "reason": reason} for key, reason in refused.items()],
             "seconds": round(seconds, 3),

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
-
 from exporters.archive.figures import size_text
 from exporters.lake.tables import LakeReport
 from pipelines.commands.display import Screen
@@ -28,16 +25,6 @@ def show_refused(screen: Screen, report: LakeReport) -> None:
         ("table", "reason"),
         ((refusal.table, refusal.reason) for refusal in report.refused),
     )
-
-
-def lake_facts(report: LakeReport) -> Mapping[str, object]:
-    """The same for programs."""
-    return {
-        "added": [asdict(item) | {"blocks": str(item.blocks)} for item in report.added],
-        "merged": report.merged,
-        "removed": report.removed,
-        "refused": [asdict(item) for item in report.refused],
-    }
 
 
 def show_completion(screen: Screen, completion: Completion) -> None:

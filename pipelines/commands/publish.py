@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
 import click
@@ -22,7 +21,7 @@ from pipelines.commands.options import (
     open_site,
     warehouse_option,
 )
-from pipelines.commands.publication_report import lake_facts, show_completion, show_lake
+from pipelines.commands.publication_report import show_completion, show_lake
 from pipelines.site.completing import Completion, complete_archive
 from pipelines.site.journal import finish_interrupted
 from pipelines.site.publishing import (
@@ -148,13 +147,13 @@ def _show(
         show_lake(screen, lake)
     screen.document(
         {
-            "completed": _counts(completion) | {"failed": len(completion.failed)},
+            "completed": completion,
             "created": created,
             "replaced": replaced,
             "identical": sum(report.identical for report in reports),
             "bytes": size,
             "failed": [{"file": failure.name, "reason": failure.reason} for failure in failed],
-            "lake": lake_facts(lake) if lake else None,
+            "lake": lake,
         }
     )
 
@@ -165,11 +164,6 @@ def _publish_lake(site: Site, screen: Screen) -> LakeReport:
 
     with screen.progress("publishing to the lake") as advance:
         return publish_missing(site, advance)
-
-
-def _counts(completion: Completion) -> dict[str, int]:
-    counts = asdict(replace(completion, failed=(), unpublished=()))
-    return {name: count for name, count in counts.items() if name not in ("failed", "unpublished")}
 
 
 def _publish(site: Site, screen: Screen, segments: Sequence[BlockRange]) -> list[PublishReport]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,13 +20,13 @@ from pipelines.commands.options import (
     source_option,
     warehouse_option,
 )
-from pipelines.commands.publication_report import lake_facts, show_completion, show_refused
+from pipelines.commands.publication_report import show_completion, show_refused
 from pipelines.commands.run_report import show_run
 from pipelines.lasting_objects import lasting_objects
 from pipelines.sample_history import copy_sample
 from pipelines.site.completing import Completion, complete_archive
 from pipelines.site.journal import finish_interrupted
-from pipelines.site.publication_state import PublishedTable, published_tables, sweep
+from pipelines.site.publication_state import published_tables, sweep
 from pipelines.site.segment_status import SiteStatus, site_status
 from pipelines.site.site import Site
 from pipelines.site.textfiles import measured_status, noting_failure
@@ -72,7 +72,16 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     screen.table("not in the archive", ("file", "reason"), ((p.name, p.reason) for p in failed))
     show_refused(screen, lake)
     show_run(screen, site, after, tables, idle=not runs)
-    screen.document({**_facts(after, tables, runs), "lake": lake_facts(lake)})
+    screen.document(
+        {
+            "chain_id": after.chain_id,
+            "published": tables,
+            "runs": runs,
+            "refused": [{"file": file, "reason": why} for file, why in after.refused.items()],
+            "complete_until": after.complete_until,
+            "lake": lake,
+        }
+    )
     if any(run.of_machine for run in runs):
         return MACHINE
     is_well = not (after.refused or failed or lake.refused or any(run.failure for run in runs))
@@ -131,31 +140,3 @@ def _run(site: Site, screen: Screen, status: SiteStatus) -> Iterator[FinishedRun
         site.progress = advance
         run_everything(site, status, dagster_home(), report)
     yield from runs
-
-
-def _facts(
-    status: SiteStatus, tables: Sequence[PublishedTable], runs: Sequence[FinishedRun]
-) -> dict[str, object]:
-    return {
-        "chain_id": status.chain_id,
-        "published": [
-            {
-                "table": table.table,
-                "zips": table.zips,
-                "rows": table.rows,
-                "bytes": table.bytes,
-                "newest": {"path": table.newest.path, "sha256": table.newest.sha256},
-            }
-            for table in tables
-        ],
-        "runs": [
-            {
-                "run_id": run.run_id,
-                "blocks": str(run.batch) if run.batch else None,
-                "failure": run.failure or None,
-            }
-            for run in runs
-        ],
-        "refused": [{"file": file, "reason": reason} for file, reason in status.refused.items()],
-        "complete_until": status.complete_until,
-    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -17,8 +17,8 @@ from pipelines.commands.options import (
     source_option,
     warehouse_option,
 )
-from pipelines.site.collection_state import CollectionState, collection_state
-from pipelines.site.segment_status import IdReport, SiteStatus, site_status
+from pipelines.site.collecting import CollectionState, collection_state
+from pipelines.site.segment_status import SiteStatus, site_status
 from pipelines.site.site import Site
 from pipelines.site.textfiles import measured_status
 from transforms.block_range import BlockRange, contiguous_runs, gaps_between
@@ -110,53 +110,69 @@ def _show_all(
         "warehouse": site.warehouse.describe(),
         "archive": site.store.describe(),
     }
-    opened = site.warehouse.shown()
-    segments = _steps(status, lake=site.settings.lake)
-    runs = {step: _runs(blocks) for step, blocks in segments.items()}
-    lake = {"lake": f"lake/ in {places['archive']}"}
-    _show(screen, status, places | lake, segments, runs)
-    ids = status.ids
-    if not is_begun(site.store):
-        screen.show(f"there is no archive at {places['archive']}: strata publish makes one")
-    _show_ids(screen, ids)
-    collection = collection_state(site)
-    _show_collection(screen, collection)
-    if captures:
-        screen.show(captures)
-    if site.settings.single_writer:
-        screen.show(_SINGLE_WRITER)
+    segments = {"found": status.found, "loaded": status.loaded, "published": status.published}
+    if site.settings.lake:
+        segments["in_lake"] = status.in_lake
+    runs = {step: (*contiguous_runs(blocks),) for step, blocks in segments.items()}
+    ids, collection = [*status.ids.findings()], collection_state(site)
+    _show_steps(screen, status, [*places.values(), f"lake/ in {places['archive']}"], segments, runs)
+    screen.table("contradictions of the chain of ids", ("where", "what"), ids)
     rows = ((volume.key, volume.blocks) for volume in lost)
     screen.table("lost volumes: run strata repair, then strata load", ("volume", "blocks"), rows)
-    if opened is not None:
-        note = "" if opened.is_new else ", once strata sql 'from blocks limit 5' has made it new"
-        screen.show(f"open with duckdb -readonly {opened.path}{note}")
+    for sentence in _sentences(site, status, collection, captures):
+        screen.show(sentence)
+    opened, steps = site.warehouse.shown(), {**segments, "to_do": status.to_do}
     screen.document(
         {
             **places,
-            **_facts(status, segments, runs),
-            "ids": _id_facts(ids),
+            **_facts(status),
+            "segments": {step: [*map(str, blocks)] for step, blocks in steps.items()},
+            "gaps": {step: [*gaps_between(ranges)] for step, ranges in runs.items()},
+            "ids": {
+                "unbroken": [run.blocks for run in status.ids.chain.runs],
+                "contradictions": [{"where": where, "what": what} for where, what in ids],
+            },
             "collection": {**collection.figures, "problem": collection.problem or None},
             "single_writer": site.settings.single_writer,
-            "open_with": opened and str(opened.path),
+            "open_with": opened and opened.path,
             "lost": [volume.key for volume in lost],
             "captures_problem": captures or None,
         }
     )
 
 
-def _steps(status: SiteStatus, *, lake: bool) -> dict[str, Sequence[BlockRange]]:
-    """How far segments have come."""
-    steps = ("found", "loaded", "published", *(("in_lake",) if lake else ()))
-    return {step: getattr(status, step) for step in steps}
+def _sentences(
+    site: Site, status: SiteStatus, collection: CollectionState, captures: str
+) -> Iterator[str]:
+    if not is_begun(site.store):
+        yield f"there is no archive at {site.store.describe()}: strata publish makes one"
+    if unbroken := ", ".join(str(run.blocks) for run in status.ids.chain.runs):
+        yield f"chain of the network's ids unbroken over {unbroken}"
+    if collection.problem:
+        yield f"what is left to collect cannot be said: {collection.problem}"
+    elif waiting := collection.figures.get("segments_to_collect"):
+        left = collection.figures["collect_blocks_left"]
+        yield (
+            f"{waiting:,} segments to collect; the data node drops the oldest after {left:,} more "
+            "blocks: strata collect"
+        )
+    if captures:
+        yield captures
+    if site.settings.single_writer:
+        yield _SINGLE_WRITER
+    if opened := site.warehouse.shown():
+        note = "" if opened.is_new else ", once strata sql 'from blocks limit 5' has made it new"
+        yield f"open with duckdb -readonly {opened.path}{note}"
 
 
-def _show(
+def _show_steps(
     screen: Screen,
     status: SiteStatus,
-    places: dict[str, str],
-    segments: dict[str, Sequence[BlockRange]],
-    runs: dict[str, tuple[BlockRange, ...]],
+    places: Sequence[str],
+    segments: Mapping[str, Sequence[BlockRange]],
+    runs: Mapping[str, tuple[BlockRange, ...]],
 ) -> None:
+    """How far segments have come."""
     screen.show(status.chain_id or "no chain yet")
     screen.table(
         "",
@@ -166,12 +182,12 @@ def _show(
                 what.replace("_", " "),
                 len(segments[what]),
                 max(len(status.known) - len(segments[what]), 0) if what != "found" else "",
-                _joined(map(str, runs[what])),
-                _joined(_listed(gaps_between(runs[what]))),
+                _joined(runs[what]),
+                _joined(gaps_between(runs[what])),
                 status.survey.behind(runs[what]) if what != "found" else "",
                 place,
             )
-            for what, place in zip(segments, places.values(), strict=False)
+            for what, place in zip(segments, places, strict=False)
         ),
     )
     screen.show(_left_to_do(status))
@@ -181,7 +197,8 @@ def _show(
     if status.lake_problem:
         screen.show(f"how far the lake is cannot be said: {status.lake_problem}")
     if status.not_in_lake:
-        screen.show(f"loaded and not in the lake: {_joined(map(str, _runs(status.not_in_lake)))}")
+        blocks = _joined(contiguous_runs(status.not_in_lake))
+        screen.show(f"loaded and not in the lake: {blocks}")
 
 
 def _left_to_do(status: SiteStatus) -> str:
@@ -202,59 +219,18 @@ def _left_to_do(status: SiteStatus) -> str:
     return "; ".join(sentences)
 
 
-def _show_ids(screen: Screen, ids: IdReport) -> None:
-    if unbroken := ", ".join(str(run.blocks) for run in ids.chain.runs):
-        screen.show(f"chain of the network's ids unbroken over {unbroken}")
-    screen.table("contradictions of the chain of ids", ("where", "what"), ids.findings())
-
-
-def _id_facts(ids: IdReport) -> dict[str, Any]:
-    return {
-        "unbroken": _listed(run.blocks for run in ids.chain.runs),
-        "contradictions": [{"where": where, "what": what} for where, what in ids.findings()],
-    }
-
-
-def _show_collection(screen: Screen, collection: CollectionState) -> None:
-    if collection.problem:
-        screen.show(f"what is left to collect cannot be said: {collection.problem}")
-    elif waiting := collection.figures.get("segments_to_collect"):
-        left = collection.figures["collect_blocks_left"]
-        screen.show(
-            f"{waiting:,} segments to collect; the data node drops the oldest after {left:,} more "
-            "blocks: strata collect"
-        )
-
-
-def _facts(
-    status: SiteStatus,
-    segments: dict[str, Sequence[BlockRange]],
-    runs: dict[str, tuple[BlockRange, ...]],
-) -> dict[str, Any]:
+def _facts(status: SiteStatus) -> dict[str, Any]:
     return {
         "chain_id": status.chain_id,
-        "segments": {
-            **{what: _listed(ranges) for what, ranges in segments.items()},
-            "to_do": _listed(status.to_do),
-        },
-        "gaps": {what: _listed(gaps_between(ranges)) for what, ranges in runs.items()},
         "quarantined": [
             {"file": file, "reason": reason} for file, reason in status.refused.items()
         ],
         "complete_until": status.complete_until,
         "blocks_behind": status.blocks_behind,
-        "not_in_lake": _listed(_runs(status.not_in_lake)),
+        "not_in_lake": [*contiguous_runs(status.not_in_lake)],
         "lake_problem": status.lake_problem or None,
     }
 
 
-def _runs(segments: Sequence[BlockRange]) -> tuple[BlockRange, ...]:
-    return tuple(contiguous_runs(segments))
-
-
-def _listed(ranges: Iterable[BlockRange]) -> list[str]:
-    return [str(blocks) for blocks in ranges]
-
-
-def _joined(texts: Iterable[str]) -> str:
-    return ", ".join(texts) or "none"
+def _joined(ranges: Iterable[BlockRange]) -> str:
+    return ", ".join(map(str, ranges)) or "none"

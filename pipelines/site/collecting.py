@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pipelines.site.site import Site
-from transforms.collecting.collection import AdminSocket, CollectedSegment, collect
-from transforms.collecting.node_list import LIST_SECONDS, Backlog, ListedSegment, ask_node, backlog
-from transforms.errors import ConfigError
+from transforms.errors import ConfigError, NodeError
 from transforms.scratch import exclusive, scratch_folder, sweep_scratch
 from transforms.stores.store import SCRATCH, Store
 from transforms.stores.store_address import open_store
 from transforms.warehouse.files.local_files import CACHES
 
+# Python's clients of HTTP take their time to import, which whoever has no node need not pay.
+if TYPE_CHECKING:
+    from transforms.collecting.collection import CollectedSegment
+    from transforms.collecting.node_list import Backlog, ListedSegment
+
 _FOLDER = "collect"
+_STATUS_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -60,9 +65,11 @@ class Collector:
             with scratch_folder(self.folder) as folder:
                 yield folder
 
-    def backlog(self, seconds: float = LIST_SECONDS) -> Backlog:
+    def backlog(self, seconds: float | None = None) -> Backlog:
         """What the node has and the source lacks. Raises what `ask_node` and `backlog` do."""
-        listed = ask_node(self.node, seconds)
+        from transforms.collecting.node_list import LIST_SECONDS, ask_node, backlog
+
+        listed = ask_node(self.node, seconds or LIST_SECONDS)
         return backlog(listed, self._keys(), self.site.settings.retention_blocks)
 
     def _keys(self) -> Iterator[str]:
@@ -75,4 +82,30 @@ class Collector:
         self, segments: Sequence[ListedSegment], folder: Path
     ) -> Iterator[CollectedSegment]:
         """Collect segments by way of a folder; see `transforms.collecting.collection.collect`."""
+        from transforms.collecting.collection import AdminSocket, collect
+
         return collect(segments, AdminSocket(self.site.settings.node_socket), self.source, folder)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionState:
+    """Figures of what waits at the data node, by name; or the reason why there are none."""
+
+    figures: Mapping[str, int] = field(default_factory=dict)
+    problem: str = ""
+
+
+def collection_state(site: Site) -> CollectionState:
+    """What waits at the data node, and how many blocks are left until the oldest is dropped.
+
+    No figures where no node is set, and no `collect_blocks_left` where nothing waits.
+    """
+    if not site.settings.node:
+        return CollectionState()
+    try:
+        waiting = Collector(site).backlog(_STATUS_SECONDS)
+    except (ConnectionError, NodeError, ConfigError) as error:
+        return CollectionState(problem=str(error))
+    left = waiting.blocks_left
+    figures = {"segments_to_collect": len(waiting.segments)}
+    return CollectionState(figures if left is None else {**figures, "collect_blocks_left": left})

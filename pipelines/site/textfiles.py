@@ -29,7 +29,7 @@ from exporters.measures import (
     Measure,
     survey_figures,
 )
-from pipelines.site.collection_state import collection_state
+from pipelines.site.collecting import collection_state
 from pipelines.site.machine import local_folders
 from pipelines.site.segment_status import SiteStatus, site_status
 from pipelines.site.site import Site

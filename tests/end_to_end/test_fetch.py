@@ -86,9 +86,9 @@ def test_fetch_gives_the_bytes_of_export_without_the_servers_packages(
     right = content_sha256(site / "exports" / NAME)
     with web_server(site / "archive") as url:
         found = fetched(url, tmp_path / "web")
-    assert (found["sha256"], found["chain_id"], found["to"]) == (right, KIT_CHAIN, 20)
+    assert (found["sha256"], found["chain_id"], found["blocks"]) == (right, KIT_CHAIN, "1-20")
     assert content_sha256(tmp_path / "web" / NAME) == right
-    assert found["fetched_bytes"] == sum(one["bytes"] for one in found["zips"])
+    assert found["fetched_bytes"] == sum(one["entry"]["bytes"] for one in found["zips"])
     assert fetched(str(site / "archive"), tmp_path / "folder")["sha256"] == right
 
 

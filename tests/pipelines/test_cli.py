@@ -156,7 +156,7 @@ def test_run_loads_and_publishes_through_dagster_and_then_has_nothing_to_do(
     assert first.code == 0
     assert [row["table"] for row in first.json["published"]] == list(HISTORY_TABLES)
     assert len(first.json["published"][0]["newest"]["sha256"]) == 64
-    assert [(run["blocks"], run["failure"]) for run in first.json["runs"]] == [("1-10", None)]
+    assert [(run["batch"], run["failure"]) for run in first.json["runs"]] == [("1-10", "")]
     assert first.json["complete_until"] == 10
     assert again.code == 0
     assert "Nothing new: 1 segments of kit-chain are published" in again.out
@@ -270,14 +270,14 @@ def test_a_dry_run_says_exactly_what_the_export_will_be(
     assert done["path"] == str(path)
     assert done["bytes"] == path.stat().st_size
     (member,) = done["members"]
-    assert member["segments"] == ["1-10", "11-20"]
+    assert done["segments"] == [["1-10", "11-20"]]
     with zipfile.ZipFile(path) as archive:
         (info,) = archive.infolist()
-    assert (member["name"], member["csv_bytes"], member["deflated_bytes"], member["crc32"]) == (
+    assert (member["name"], member["csv_bytes"], member["deflated"], member["crc32"]) == (
         info.filename,
         info.file_size,
         info.compress_size,
-        f"{info.CRC:08x}",
+        info.CRC,
     )
 
 

@@ -123,8 +123,8 @@ def test_a_mirror_has_the_lake_to_the_byte_and_a_warehouse_is_made_of_it(
     done = run_strata("fetch", bucket, "--all", "--out", str(out), "--json")
     assert done.returncode == 0, done.stderr
     (chain,) = json.loads(done.stdout)["chains"]
-    assert chain["lake"]["fetched"] == len(_lake_files(out)) - 1  # without the list of states
-    assert chain["lake"]["refused"] == []
+    assert chain["lake_files"] == len(_lake_files(out)) - 1  # without the list of states
+    assert chain["lake_refused"] == []
     _assert_same(out, site.settings.archive)
 
     warehouse = tmp_path / "warehouse"

@@ -97,7 +97,7 @@ def test_a_dry_run_lists_what_is_lacking_and_asks_the_socket_for_nothing(
     assert told.returncode == listed.returncode == 0
     assert "6 of the node's 6 segments are not in" in told.stdout
     assert "51-60" in told.stdout
-    assert [row["segment"] for row in listed.json["lacking"]][:2] == ["1-10", "11-20"]
+    assert [name[-9:] for name in listed.json["lacking"][:2]] == ["-1-10.zip", "11-20.zip"]
     assert not node.copies
     assert not list(Path(settings.source).iterdir())
 
@@ -120,7 +120,7 @@ def test_a_node_that_lies_is_named_and_the_exit_code_is_1(strata: Strata, node: 
     assert answer.returncode == 1
     assert "the node lies, or its disk is damaged" in answer.stdout
     assert "5 of 6 segments collected" in answer.stdout
-    assert strata("collect", "--json").json["refused"][0]["segment"] == "1-10"
+    assert strata("collect", "--json").json["refused"][0]["file"].endswith("-1-10.zip")
 
 
 def test_a_socket_that_goes_away_ends_it_with_7_and_what_was_collected_is_told(

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.settings import Settings
-from pipelines.site.collecting import Collector
-from pipelines.site.collection_state import CollectionState, collection_state
+from pipelines.site.collecting import CollectionState, Collector, collection_state
 from pipelines.site.site import Site
 from tests.data_node_kit import DataNode, data_node, node_history
 from tests.pipelines.site.collect_process import collect

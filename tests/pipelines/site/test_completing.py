@@ -241,7 +241,8 @@ def test_publish_says_what_it_looked_at_and_what_was_missing(site: Site) -> None
         "named": 0,
         "shards": 0,
         "documents": 0,
-        "failed": 0,
+        "failed": [],
+        "unpublished": [],
     }
     site.store.delete(ORDERS)
     site.store.delete(SHARD)
