@@ -10,9 +10,9 @@ import dagster as dg
 
 from pipelines.assets.keys import INDEX, table_key
 from pipelines.partitions import partitions_of_run
-from pipelines.retries import retried_if_transient
 from pipelines.site.segment_status import IdReport, id_report
 from pipelines.site.site import LISTED_SECONDS, Site
+from pipelines.step_failures import retried_if_transient
 from transforms.block_range import BlockRange, contiguous_runs, gaps_between
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.files.catalog import Catalog

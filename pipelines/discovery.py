@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from array import array
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -57,7 +57,6 @@ def segment_sensor(job: str, settings: Settings) -> dg.SensorDefinition:
         tags = warehouse_tags(site) if status.to_do else {}
         requests = list(run_requests(context.instance, batches, datetime.now(UTC), tags))
         problem = machine_problem(site) if requests and runs_here(context.instance) else ""
-        is_same = replace(before, segments=now.segments, ended=ended) == now
         return dg.SensorResult(
             run_requests=[] if problem else requests,
             skip_reason=_skip_reason(status, problem) if problem or not requests else None,
@@ -66,7 +65,7 @@ def segment_sensor(job: str, settings: Settings) -> dg.SensorDefinition:
                 for at in range(0, len(fresh), ADDED_AT_ONCE)
             ],
             asset_events=[]
-            if is_same
+            if before.state == now.state
             else status_evaluations(status.survey, status.ids, settings.lag_blocks),
             cursor=str(now),
         )
@@ -88,33 +87,29 @@ def _skip_reason(status: SiteStatus, problem: str) -> str:
 class _Cursor:
     """What a look saw, to tell whether the next one sees something else: the sensor's cursor.
 
-    `ended` is when the newest run ended that the log has a line of.
+    `state` is a digest of what checks tell, and `segments` one of the partitions; `ended` is when
+    the newest run ended that the log has a line of.
     """
 
-    behind: str = ""
-    refused: str = ""
-    segments: str = ""
-    ended: float = field(default_factory=time.time)
+    state: str
+    segments: str
+    ended: float
 
     @classmethod
     def read(cls, cursor: str | None) -> _Cursor:
         """What the cursor says; nothing at the first look."""
-        behind, refused, segments, *ended = (cursor or "").split() or ("", "", "")
-        return cls(behind, refused, segments, *map(float, ended))
+        state, segments, ended = (cursor or f"- - {time.time()}").split()
+        return cls(state, segments, float(ended))
 
     @classmethod
     def of(cls, status: SiteStatus, ended: float) -> _Cursor:
         """What is seen now."""
         numbers = array("q", (n for blocks in status.known for n in (blocks.first, blocks.last)))
-        return cls(
-            f"{status.blocks_behind},{len(status.to_do)}",
-            _digest(repr(status.refused).encode()),
-            _digest(numbers.tobytes()),
-            ended,
-        )
+        told = (status.blocks_behind, len(status.to_do), status.refused)
+        return cls(_digest(repr(told).encode()), _digest(numbers.tobytes()), ended)
 
     def __str__(self) -> str:
-        return f"{self.behind} {self.refused} {self.segments} {self.ended}"
+        return f"{self.state} {self.segments} {self.ended}"
 
 
 def _digest(what: bytes) -> str:

@@ -8,10 +8,10 @@ import dagster as dg
 
 from pipelines.assets import keys
 from pipelines.old_runs import remove_old_runs
-from pipelines.retries import retried_if_transient
 from pipelines.site.collecting import Collector, collection_state
 from pipelines.site.completing import complete_archive
 from pipelines.site.site import Site
+from pipelines.step_failures import retried_if_transient
 from transforms.verifying.findings import Finding
 from transforms.verifying.verification import Verification
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
 from weakref import WeakKeyDictionary
 
 import dagster as dg
@@ -110,18 +109,7 @@ def partitions_from(instance: dg.DagsterInstance, keys: Collection[str]) -> Sequ
     return instance.get_dynamic_partitions(str(SEGMENTS.name))
 
 
-class RunContext(Protocol):
-    """What every Dagster context has."""
-
-    @property
-    def run(self) -> dg.DagsterRun:
-        """The run."""
-        ...
-
-    @property
-    def instance(self) -> dg.DagsterInstance:
-        """The instance that knows the partitions."""
-        ...
+RunContext = dg.AssetExecutionContext | dg.AssetCheckExecutionContext
 
 
 def range_tags(first: BlockRange, last: BlockRange) -> dict[str, str]:

@@ -6,11 +6,11 @@ import dagster as dg
 
 from pipelines.assets.keys import CAPTURES
 from pipelines.instance import runs_here
-from pipelines.retries import retried_if_transient
 from pipelines.run_requests import QUIET
 from pipelines.settings import Settings
 from pipelines.site.machine import machine_problem
 from pipelines.site.site import Site
+from pipelines.step_failures import retried_if_transient
 
 GROUP = "captures"
 

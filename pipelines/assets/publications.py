@@ -24,11 +24,11 @@ from pipelines.assets.keys import (
 from pipelines.assets.same_warehouse import check_warehouse
 from pipelines.batches import segments_of_run
 from pipelines.partitions import SEGMENTS, newest_of, partitions_of_run
-from pipelines.retries import retried_if_transient
 from pipelines.site.journal import finish_interrupted
 from pipelines.site.lake_publishing import publish_to_lake
 from pipelines.site.publishing import publish_bundles, publish_segments
 from pipelines.site.site import Site
+from pipelines.step_failures import retried_if_transient
 from transforms.block_range import BlockRange
 from transforms.tables.registry import HISTORY_TABLES, history_tables
 

@@ -11,9 +11,9 @@ from pipelines.assets.keys import CURRENT_STATE, VOLUMES, WAREHOUSE, table_key
 from pipelines.assets.same_warehouse import check_warehouse
 from pipelines.batches import segments_of_run
 from pipelines.partitions import SEGMENTS, newest_of, partitions_of_run
-from pipelines.retries import retried_if_transient
 from pipelines.site.loading import LoadOutcome, load_segments
 from pipelines.site.site import Site
+from pipelines.step_failures import retried_if_transient
 from transforms.tables.column_facts import table_meaning
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.manifests.receipts import Receipt

@@ -42,9 +42,7 @@ blocks_option = click.option(
 )
 
 
-def correction_for(
-    reason: str | None, tables: Sequence[str], blocks: str | None
-) -> Correction | None:
+def _correction(reason: str | None, tables: Sequence[str], blocks: str | None) -> Correction | None:
     """What is put on record; None without `--replace`, which the other options need."""
     if unknown := sorted({*tables}.difference(HISTORY_TABLES)):
         raise click.UsageError(f"{', '.join(unknown)}: choose from {', '.join(HISTORY_TABLES)}")
@@ -53,7 +51,7 @@ def correction_for(
     return None if reason is None else Correction(reason, datetime.now(UTC))
 
 
-def loaded_inside(site: Site, blocks: str | None) -> list[BlockRange]:
+def _loaded_inside(site: Site, blocks: str | None) -> list[BlockRange]:
     """The loaded segments that lie in the blocks (None: all). Raises `RangeError` for none."""
     hull = blocks_of(blocks)
     segments = site.warehouse.loaded_catalog().blocks
@@ -91,7 +89,7 @@ def command(
     --replace puts ours there and says so in the list of revisions. Then the lake gets the data
     files of what is published, unless STRATA_LAKE is 0: a table that cannot have them is named.
     """
-    correction = correction_for(reason, tables, blocks)
+    correction = _correction(reason, tables, blocks)
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
     chain_id = site.loaded_catalog().chain_id
@@ -103,7 +101,7 @@ def command(
     if correction is None:
         reports = _publish(site, screen, segments)
     else:
-        segments = loaded_inside(site, blocks)
+        segments = _loaded_inside(site, blocks)
         chosen = [table for table in HISTORY_TABLES if table in (tables or HISTORY_TABLES)]
         reports = replace_published(site, segments, chosen, correction)
     lake = _publish_lake(site, screen) if site.settings.lake else None

@@ -13,15 +13,15 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from pipelines import retries
+from pipelines import step_failures
 from pipelines.assembly import definitions
 from pipelines.assets.keys import export_key, table_key
 from pipelines.event_log import BatchedSqliteEventLogStorage
 from pipelines.instance import open_instance
-from pipelines.retries import retried_if_transient
 from pipelines.settings import Settings
 from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
+from pipelines.step_failures import retried_if_transient
 from tests.data_node_kit import data_node, node_history
 from tests.pipelines.conftest import MakeSegments
 from tests.pipelines.kit import blocks, load
@@ -152,7 +152,7 @@ def test_a_transient_error_is_tried_again_later_each_time(error: Exception) -> N
     for attempt in range(3):
         with pytest.raises(dg.RetryRequested) as asked, retried_if_transient(attempt):
             raise error
-        assert asked.value.max_retries == retries.MOST_RETRIES
+        assert asked.value.max_retries == step_failures.MOST_RETRIES
         waits.append(asked.value.seconds_to_wait)
 
     assert waits == [5.0, 10.0, 20.0]
@@ -242,8 +242,8 @@ def test_a_step_that_loses_its_connection_is_tried_again_and_then_fails(
     loaded: Site, monkeypatch: pytest.MonkeyPatch, instance: dg.DagsterInstance
 ) -> None:
     """A bucket that does not answer, at an address where nobody listens."""
-    monkeypatch.setattr(retries, "FIRST_WAIT_SECONDS", 0.0)
-    monkeypatch.setattr(retries, "MOST_RETRIES", 1)
+    monkeypatch.setattr(step_failures, "FIRST_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(step_failures, "MOST_RETRIES", 1)
     for name, value in {
         "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
         "AWS_ACCESS_KEY_ID": "nobody",

@@ -183,18 +183,6 @@ def test_a_refused_file_is_reported_with_its_reason_until_it_is_gone(
     assert "is not named" in str(reported(first, REFUSED, "notes.zip"))
 
 
-def test_the_cursor_of_an_earlier_version_is_followed(
-    settings: Settings, instance: dg.DagsterInstance, make_segments: MakeSegments
-) -> None:
-    make_segments(2)
-    earlier = str(look(settings, instance).cursor).rpartition(" ")[0]
-
-    again = look(settings, instance, cursor=earlier)
-
-    assert reported(again, LAG, "blocks_behind") is None
-    assert str(again.cursor).startswith(f"{earlier} ")
-
-
 def test_a_look_that_finds_nothing_else_does_not_read_all_partitions(
     settings: Settings, instance: dg.DagsterInstance, make_segments: MakeSegments
 ) -> None:
