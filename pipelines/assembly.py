@@ -17,23 +17,14 @@ from pipelines.settings import Settings
 
 def definitions(settings: Settings) -> dg.Definitions:
     """Everything, for one set of settings."""
-    with warnings.catch_warnings(action="ignore", category=dg.BetaWarning):  # backfill policies
-        return _definitions(settings)
-
-
-def _definitions(settings: Settings) -> dg.Definitions:
-    policy = dg.BackfillPolicy.multi_run(max_partitions_per_run=settings.batch)
+    with warnings.catch_warnings(action="ignore", category=dg.BetaWarning):
+        policy = dg.BackfillPolicy.multi_run(max_partitions_per_run=settings.batch)
+        of_segments = [history_asset(policy), exports_asset(policy)]
+        if settings.lake:
+            of_segments.append(lake_asset(policy))
+    whole = [current_state_asset(), volumes_asset(), captures_asset()]
     return dg.Definitions(
-        assets=[
-            history_asset(policy),
-            current_state_asset(),
-            volumes_asset(),
-            captures_asset(),
-            exports_asset(policy),
-            bundles_asset(),
-            index_asset(),
-            *([lake_asset(policy)] if settings.lake else []),
-        ],
+        assets=[*of_segments, *whole, bundles_asset(), index_asset()],
         asset_checks=[load_checks(), status_checks(settings.lag_blocks)],
         jobs=jobs.ALL,
         sensors=[

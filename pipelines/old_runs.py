@@ -27,7 +27,7 @@ from pipelines.dagster_internals import (
 NEWEST_KEPT = 100
 """So many runs stay, however long ago they ended."""
 
-_ENDED = [
+ENDED = [
     dg.DagsterRunStatus.SUCCESS,
     dg.DagsterRunStatus.FAILURE,
     dg.DagsterRunStatus.CANCELED,
@@ -63,7 +63,7 @@ def _old_runs(
 ) -> Iterator[str]:
     """The ids of runs to remove, the oldest first; each must be gone before the next is asked."""
     newest = frozenset(instance.get_run_ids(limit=newest_kept) if newest_kept else ())
-    old = dg.RunsFilter(statuses=_ENDED, updated_before=ended_before)
+    old = dg.RunsFilter(statuses=ENDED, updated_before=ended_before)
     while True:
         records = instance.get_run_records(old, limit=_AT_ONCE, ascending=True)
         ids = [record.dagster_run.run_id for record in records]

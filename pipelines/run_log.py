@@ -12,14 +12,10 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from pipelines.machine_name import MACHINE_TAG
+from pipelines.old_runs import ENDED
 from pipelines.run_requests import BATCH_TAG
 from pipelines.step_failures import step_failures
 
-_ENDED = [
-    dg.DagsterRunStatus.SUCCESS,
-    dg.DagsterRunStatus.FAILURE,
-    dg.DagsterRunStatus.CANCELED,
-]
 _MOST = 100  # lines at a time
 _WORDS = {"SUCCESS": "done", "FAILURE": "failed", "CANCELED": "canceled"}
 
@@ -29,7 +25,7 @@ def log_ended_runs(instance: dg.DagsterInstance, since: float) -> float:
 
     Times are in Unix seconds.
     """
-    ended = dg.RunsFilter(statuses=_ENDED, updated_after=datetime.fromtimestamp(since, UTC))
+    ended = dg.RunsFilter(statuses=ENDED, updated_after=datetime.fromtimestamp(since, UTC))
     for record in instance.get_run_records(ended, limit=_MOST, ascending=True):
         # A service's log is what it writes here; Python's own logging is Dagster's in this process.
         sys.stderr.write(f"{_line(instance, record)}\n")

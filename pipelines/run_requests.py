@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from types import MappingProxyType
 from typing import Any
 
 import dagster as dg
@@ -26,7 +25,6 @@ BATCH_TAG = "strata/blocks"
 MOST_AT_ONCE = 20
 """How many runs are waiting or working at a time; further batches wait for the next look."""
 
-_NO_TAGS: Mapping[str, str] = MappingProxyType({})
 _LONGEST_PAUSE = timedelta(hours=1)
 _MOST_EARLIER = 7  # of runs: their pause is the longest one
 _UNFINISHED = (
@@ -48,7 +46,7 @@ def run_requests(
     instance: dg.DagsterInstance,
     batches: Iterable[Batch],
     now: datetime,
-    tags: Mapping[str, str] = _NO_TAGS,
+    tags: Mapping[str, str] | None = None,
 ) -> Iterator[dg.RunRequest]:
     """Requests, with these `tags`, for the batches that no run is about already, ascending.
 
@@ -72,7 +70,7 @@ def run_requests(
         free -= 1
         # Not their number: old runs are removed, and Dagster takes no key twice.
         after = earlier[0].dagster_run.run_id if earlier else ""
-        yield dg.RunRequest(f"{batch}:{after}", QUIET, {**batch_tags(batch), **tags})
+        yield dg.RunRequest(f"{batch}:{after}", QUIET, {**batch_tags(batch), **(tags or {})})
 
 
 def blocks_in_progress(instance: dg.DagsterInstance) -> list[BlockRange]:

@@ -14,7 +14,7 @@ from pipelines.commands.failures import DAMAGED, FINDINGS, OK
 from pipelines.commands.options import json_option, open_site, source_option, warehouse_option
 from pipelines.site.loading import LoadOutcome, load_segments
 from pipelines.site.site import Site
-from transforms.block_range import BlockRange
+from transforms.block_range import BlockRange, contiguous_runs
 from transforms.warehouse.survey import Survey
 
 _Loaded = tuple[BlockRange, int, int]
@@ -73,7 +73,7 @@ def _load_archive(screen: Screen, site: Site, address: str, chain: str | None) -
     if report.states:
         screen.show(f"The current state is that of block {report.states[-1].last}.")
     segments = [(segment.blocks, segment.rows, segment.bytes) for segment in report.loaded]
-    _show(screen, refused, [segments], time.monotonic() - started)
+    _show(screen, refused, segments, time.monotonic() - started)
     return DAMAGED if refused else OK
 
 
@@ -91,7 +91,7 @@ def _load_source(screen: Screen, site: Site) -> int:
         site.sweep()
         site.warehouse.show()
     refused = _refused(site, survey)
-    loaded = [list(_loaded(outcome)) for outcome in outcomes]
+    loaded = [segment for outcome in outcomes for segment in _loaded(outcome)]
     counts = [len(each.segments) - len(each.loaded) - len(each.failures) for each in outcomes]
     if others := sum(counts):
         screen.message(f"{others} segments came from another load in the meantime")
@@ -106,29 +106,22 @@ def _refused(site: Site, survey: Survey) -> dict[str, str]:
 
 
 def _show(
-    screen: Screen, refused: dict[str, str], groups: Sequence[Sequence[_Loaded]], seconds: float
+    screen: Screen, refused: dict[str, str], loaded: Sequence[_Loaded], seconds: float
 ) -> None:
-    counts = [row for rows in groups for row in rows]
-    screen.table(
-        "loaded",
-        ("blocks", "segments", "rows", "csv bytes"),
-        (
-            (BlockRange(rows[0][0].first, rows[-1][0].last), len(rows), *_sums(rows))
-            for rows in groups
-            if rows
-        ),
-    )
     screen.table("cannot be used", ("file", "reason"), refused.items())
-    rows, size = _sums(counts)
+    rows = sum(segment[1] for segment in loaded)
+    size = sum(segment[2] for segment in loaded)
+    blocks = ", ".join(map(str, contiguous_runs(segment[0] for segment in loaded)))
     screen.show(
-        f"{len(counts)} segments loaded: {rows:,} rows, {size_text(size)} of CSV in {seconds:.1f} s"
-        if counts
+        f"{len(loaded)} segments loaded: {rows:,} rows, {size_text(size)} of CSV in {seconds:.1f} s"
+        f", blocks {blocks}"
+        if loaded
         else "Nothing new to load."
     )
     screen.document(
         {
             "loaded": [
-                {"segment": blocks, "rows": rows, "bytes": size} for blocks, rows, size in counts
+                {"segment": blocks, "rows": rows, "bytes": size} for blocks, rows, size in loaded
             ],
             "quarantined": [{"file": key, "reason": reason} for key, reason in refused.items()],
             "seconds": round(seconds, 3),
@@ -141,7 +134,3 @@ def _loaded(outcome: LoadOutcome) -> Iterator[_Loaded]:
     for blocks in sorted(outcome.loaded):
         mine = [receipt for receipt in outcome.receipts if receipt.blocks == blocks]
         yield blocks, sum(r.rows for r in mine), sum(r.bytes for r in mine)
-
-
-def _sums(rows: Sequence[_Loaded]) -> tuple[int, int]:
-    return sum(row[1] for row in rows), sum(row[2] for row in rows)

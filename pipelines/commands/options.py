@@ -13,8 +13,6 @@ from transforms.errors import SegmentError
 if TYPE_CHECKING:
     from pipelines.site.site import Site
 
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-
 source_option = click.option(
     "--source", metavar="PLACE", help="Folder or s3:// address of the segments [STRATA_SOURCE]."
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 
 from exporters.archive.archive import Archive
@@ -17,33 +19,24 @@ from exporters.lake.tables import LakeReport, LakeTable
 from pipelines.site.site import Site, at_one_look
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
+from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.manifests.receipts import Receipt
 
 
-def published_entries(
-    archive: Archive, segments: Sequence[BlockRange], tables: Collection[str]
-) -> Iterator[Entry]:
-    """What the archive has of exactly these segments: single-segment ZIPs, by block.
+def published_parts(
+    archive: Archive, segments: Collection[BlockRange], tables: Collection[str]
+) -> dict[tuple[str, BlockRange], Entry]:
+    """What the archive has of exactly these segments: single-segment ZIPs, by table and blocks.
 
     Reads their shards only; one that is damaged has nothing, and publishing makes it again.
     """
-    segment_set = frozenset(segments)
+    segment_set, parts = frozenset(segments), {}
     for number in sorted(set(map(shard_number, segment_set))):
-        try:
-            entries = archive.shard(number).entries
-        except IntegrityError:
-            continue
-        for entry in entries:
-            if entry.blocks in segment_set and entry.table in tables and not entry.is_bundle:
-                yield entry
-
-
-def published_parts(
-    archive: Archive, segments: Sequence[BlockRange], tables: Collection[str]
-) -> dict[tuple[str, BlockRange], Entry]:
-    """The same by table and blocks."""
-    entries = published_entries(archive, segments, tables)
-    return {(entry.table, entry.blocks): entry for entry in entries}
+        with suppress(IntegrityError):
+            for entry in archive.shard(number).entries:
+                if entry.blocks in segment_set and entry.table in tables and not entry.is_bundle:
+                    parts[entry.table, entry.blocks] = entry
+    return parts
 
 
 def is_held(receipt: Receipt, entries: Mapping[tuple[str, BlockRange], Entry]) -> bool:
@@ -68,17 +61,15 @@ def published_tables(site: Site, segments: Collection[BlockRange]) -> list[Publi
     if not segments:
         return []
     archive = site.archive(site.loaded_catalog().chain_id)
-    tables: dict[str, PublishedTable] = {}
-    for number in sorted(set(map(shard_number, segments))):
-        for entry in archive.shard(number).entries:
-            if not entry.is_bundle and entry.blocks in segments:
-                tables[entry.table] = _counted(tables.get(entry.table), entry)
-    return [tables[table] for table in sorted(tables)]
-
-
-def _counted(before: PublishedTable | None, entry: Entry) -> PublishedTable:
-    zips, rows, size = (before.zips, before.rows, before.bytes) if before else (0, 0, 0)
-    return PublishedTable(entry.table, zips + 1, rows + entry.rows, size + entry.bytes, entry)
+    entries: defaultdict[str, list[Entry]] = defaultdict(list)
+    for (table, _), entry in published_parts(archive, segments, HISTORY_TABLES).items():
+        entries[table].append(entry)
+    return [
+        PublishedTable(
+            table, len(all_), sum(e.rows for e in all_), sum(e.bytes for e in all_), all_[-1]
+        )
+        for table, all_ in sorted(entries.items())
+    ]
 
 
 def site_lake(site: Site) -> Lake:
