@@ -4,14 +4,19 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
+from typing import cast
 
 import dagster as dg
 import pytest
 
+from pipelines.event_log import BatchedSqliteEventLogStorage
 from pipelines.partitions import SEGMENTS, range_tags
+from tests.waiting import wait_until
 from transforms.block_range import BlockRange
 
 SEGMENT_LIST = [BlockRange(first, first + 99) for first in range(1, 401, 100)]
@@ -206,3 +211,21 @@ def test_each_partition_keeps_its_own_metadata(
         if record.asset_materialization is not None
     }
     assert rows == {key: int(key[:9]) for key in KEYS}
+
+
+def test_who_watches_a_run_is_told_while_it_goes_on(tmp_path: Path) -> None:
+    """As the web interface does, which has the log open in another process."""
+    writer, watcher = (BatchedSqliteEventLogStorage(str(tmp_path)) for _ in range(2))
+    told: list[str] = []
+    assert watcher.get_logs_for_run("a run") == []
+    watch = cast("Callable[..., None]", watcher.watch)
+    watch("a run", None, lambda entry, _cursor: told.append(entry.user_message))
+
+    for message in ("one", "two"):
+        entry = cast("Callable[..., dg.EventLogEntry]", dg.EventLogEntry)
+        writer.store_event(entry(None, 20, message, "a run", time.time(), None, "load"))
+        wait_until(partial(told.__contains__, message))
+
+    assert told == ["one", "two"]
+    for storage in (writer, watcher):
+        storage.dispose()
