@@ -11,7 +11,7 @@ from pipelines.old_runs import remove_old_runs
 from pipelines.site.collecting import Collector, collection_state
 from pipelines.site.completing import complete_archive
 from pipelines.site.site import Site
-from pipelines.step_failures import retried_if_transient
+from pipelines.step_failures import final_failure, retried_if_transient
 from transforms.verifying.findings import Finding
 from transforms.verifying.verification import Verification
 
@@ -214,13 +214,9 @@ def look_at_archive(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]
         }
     )
     if completion.failed:
-        reasons = "; ".join(
-            f"{failure.name}: {failure.reason}" for failure in completion.failed[:_NAMED_FINDINGS]
-        )
-        raise dg.Failure(
-            f"{len(completion.failed)} ZIPs of the archive are missing or altered. {reasons}",
-            allow_retries=False,
-        )
+        named = {each.name: each.reason for each in completion.failed[:_NAMED_FINDINGS]}
+        count = len(completion.failed)
+        raise final_failure(f"{count} ZIPs of the archive are missing or altered", named)
 
 
 @dg.op
@@ -235,8 +231,8 @@ def sweep_lake(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]) -> 
         report = sweep(site)
     context.add_output_metadata({"removed": len(report.removed)})
     if report.refused:
-        reasons = "; ".join(f"{refusal.table}: {refusal.reason}" for refusal in report.refused)
-        raise dg.Failure(f"tables of the lake were not swept. {reasons}", allow_retries=False)
+        reasons = {refusal.table: refusal.reason for refusal in report.refused}
+        raise final_failure("tables of the lake were not swept", reasons)
 
 
 @dg.job(

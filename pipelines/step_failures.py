@@ -6,7 +6,7 @@ again, and must reach a person the first time; what the machine says (a full dis
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
 
@@ -40,6 +40,12 @@ def retried_if_transient(retry_number: int) -> Iterator[None]:
             {ERROR_NUMBER: error.errno or 0, "machine": machine_name()},
             allow_retries=False,
         ) from error
+
+
+def final_failure(what: str, reasons: Mapping[str, str]) -> dg.Failure:
+    """What no other try mends, as a sentence, with the reason of each thing it is about."""
+    listed = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+    return dg.Failure(f"{what}. {listed}", metadata=reasons, allow_retries=False)
 
 
 class Scope(Enum):

@@ -3,7 +3,7 @@
 An asset here publishes and reports; the thinking is in `exporters`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import dagster as dg
 
@@ -28,7 +28,7 @@ from pipelines.site.journal import finish_interrupted
 from pipelines.site.lake_publishing import publish_to_lake
 from pipelines.site.publishing import publish_bundles, publish_segments
 from pipelines.site.site import Site
-from pipelines.step_failures import retried_if_transient
+from pipelines.step_failures import final_failure, retried_if_transient
 from transforms.block_range import BlockRange
 from transforms.tables.registry import HISTORY_TABLES, history_tables
 
@@ -157,13 +157,8 @@ def lake_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
         for blocks in segments:
             context.add_asset_metadata(_lake_metadata(report, blocks), LAKE_TABLES, blocks.key)
         if report.refused:
-            reasons = {refusal.table: refusal.reason for refusal in report.refused}
-            raise dg.Failure(
-                f"not everything could be put into the lake. {_listed(reasons)}. "
-                f"{len(report.added)} files were.",
-                metadata=reasons,
-                allow_retries=False,
-            )
+            what = f"not everything could be put into the lake, and {len(report.added)} files were"
+            raise final_failure(what, {each.table: each.reason for each in report.refused})
 
     return publish
 
@@ -186,13 +181,5 @@ def _metadata(entry: Entry) -> dict[str, str | int]:
 
 def _failure(what: str, report: PublishReport) -> dg.Failure:
     reasons = {failure.name: failure.reason for failure in report.failed}
-    return dg.Failure(
-        f"{what}: {len(reasons)} ZIPs cannot be published. {_listed(reasons)}. "
-        f"{report.created} others were published.",
-        metadata=reasons,
-        allow_retries=False,
-    )
-
-
-def _listed(reasons: Mapping[str, str]) -> str:
-    return "; ".join(f"{what}: {reason}" for what, reason in reasons.items())
+    others = f"{report.created} others were published"
+    return final_failure(f"{what}: {len(reasons)} ZIPs cannot be published, {others}", reasons)

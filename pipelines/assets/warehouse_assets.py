@@ -13,7 +13,7 @@ from pipelines.batches import segments_of_run
 from pipelines.partitions import SEGMENTS, newest_of, partitions_of_run
 from pipelines.site.loading import LoadOutcome, load_segments
 from pipelines.site.site import Site
-from pipelines.step_failures import retried_if_transient
+from pipelines.step_failures import final_failure, retried_if_transient
 from transforms.tables.column_facts import table_meaning
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.manifests.receipts import Receipt
@@ -128,12 +128,9 @@ def _metadata(receipt: Receipt) -> Mapping[str, object]:
 
 
 def _failure(outcome: LoadOutcome) -> dg.Failure:
-    failures = outcome.failures
-    success_count = len(outcome.segments) - len(failures)
-    reasons = "; ".join(f"{blocks}: {reason}" for blocks, reason in failures.items())
-    return dg.Failure(
-        f"{len(failures)} of {len(outcome.segments)} segments cannot be loaded. {reasons}. "
-        f"The other {success_count} are in the warehouse and are published by the next run.",
-        metadata={f"segment {blocks}": reason for blocks, reason in failures.items()},
-        allow_retries=False,
+    failed, count = len(outcome.failures), len(outcome.segments)
+    return final_failure(
+        f"{failed} of {count} segments cannot be loaded; the other {count - failed} are in the "
+        "warehouse and are published by the next run",
+        {f"segment {blocks}": reason for blocks, reason in outcome.failures.items()},
     )
