@@ -83,10 +83,7 @@ def _show(
             "source": source,
             "listed": listed,
             "lacking": [segment.name.file_name for segment in backlog.segments],
-            "collected": [
-                {"file": c.segment.name.file_name, "id": c.segment.segment_id, "bytes": c.bytes}
-                for c in collected
-            ],
+            "collected": [{"file": c.segment.name.file_name, "bytes": c.bytes} for c in collected],
             "refused": [{"file": r.segment.name.file_name, "reason": r.refusal} for r in refused],
             "gaps": backlog.gaps,
         }

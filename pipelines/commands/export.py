@@ -86,19 +86,7 @@ def command(
                 site.progress = advance
                 export = site.export(table, first, last, screen.warn)
         path, sha256 = _write(screen, export.layout, None if dry_run else out)
-        _show(screen, export, path, sha256)
-    screen.document(
-        {
-            "name": export.layout.name,
-            "path": path,
-            "bytes": export.layout.size,
-            "members": export.layout.members,
-            "segments": [[*span.segments] for span in export.plan.spans],
-            "sha256": sha256,
-            "chosen": choice and choice.facts(),
-            "warnings": screen.warnings,
-        }
-    )
+        _show(screen, export, choice, path, sha256)
 
 
 def _choice(
@@ -121,7 +109,13 @@ def _write(screen: Screen, layout: Layout, folder: Path | None) -> tuple[Path | 
         return path, write_hashed(layout, path, advance)
 
 
-def _show(screen: Screen, export: RangeExport, path: Path | None, sha256: str | None) -> None:
+def _show(
+    screen: Screen,
+    export: RangeExport,
+    choice: SegmentChoice | None,
+    path: Path | None,
+    sha256: str | None,
+) -> None:
     layout = export.layout
     screen.table(
         layout.name,
@@ -135,3 +129,15 @@ def _show(screen: Screen, export: RangeExport, path: Path | None, sha256: str | 
     screen.show(f"{path}: {size}" if path else f"{layout.name} would have {size}")
     if sha256:
         screen.show(f"SHA-256 {sha256}, also in {layout.name}.sha256")
+    screen.document(
+        {
+            "name": layout.name,
+            "path": path,
+            "bytes": layout.size,
+            "members": layout.members,
+            "segments": [[*span.segments] for span in export.plan.spans],
+            "sha256": sha256,
+            "chosen": choice and choice.facts(),
+            "warnings": screen.warnings,
+        }
+    )

@@ -72,16 +72,9 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     screen.table("not in the archive", ("file", "reason"), ((p.name, p.reason) for p in failed))
     show_refused(screen, lake)
     show_run(screen, site, after, tables, idle=not runs)
-    screen.document(
-        {
-            "chain_id": after.chain_id,
-            "published": tables,
-            "runs": runs,
-            "refused": [{"file": file, "reason": why} for file, why in after.refused.items()],
-            "complete_until": after.complete_until,
-            "lake": lake,
-        }
-    )
+    refused = [{"file": file, "reason": reason} for file, reason in after.refused.items()]
+    facts = {"complete_until": after.complete_until, "refused": refused, "lake": lake}
+    screen.document({"chain_id": after.chain_id, "published": tables, "runs": runs, **facts})
     if any(run.of_machine for run in runs):
         return MACHINE
     is_well = not (after.refused or failed or lake.refused or any(run.failure for run in runs))
