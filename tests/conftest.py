@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import sys
 import tempfile
 from collections import Counter, defaultdict
@@ -74,8 +75,10 @@ def _has_room(folder: Path) -> bool:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove the folder; where there is a server, who supervises it does that."""
     if not hasattr(config, "workerinput"):
+        folder = Path(os.environ[_SERVERS])
+        shutil.rmtree(folder / "folders", ignore_errors=True)
         with suppress(OSError):
-            Path(os.environ[_SERVERS]).rmdir()
+            folder.rmdir()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

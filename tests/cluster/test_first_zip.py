@@ -28,7 +28,7 @@ from tests.ports import free_ports
 from transforms.tables.registry import HISTORY_TABLES
 
 CODE = "host: strata-user-code, port: 4000"
-pytestmark = pytest.mark.cluster  # of the gate's eight minutes it would take one twentieth
+pytestmark = pytest.mark.cluster
 DAGSTER = ("strata-user-code", "strata-daemon")
 
 

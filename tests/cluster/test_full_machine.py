@@ -31,6 +31,7 @@ ANY_DISK = 10**12
 """More MB than any disk has."""
 
 
+@pytest.mark.cluster
 def test_what_a_full_machine_does_not_begin_is_done_by_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import httpx2
+import pytest
 
 from pipelines.settings import Settings
 from tests.cluster.machines_kit import Machine, blocks, choose_ports, machines, wait_for
@@ -14,6 +15,7 @@ from tests.pipelines.kit import make_segment
 from tests.segments_kit import KIT_CHAIN
 
 
+@pytest.mark.cluster
 def test_the_manual_sets_up_a_machine_that_loads_publishes_serves_and_stops(
     tmp_path: Path,
 ) -> None:

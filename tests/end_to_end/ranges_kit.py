@@ -16,15 +16,14 @@ from pathlib import Path
 from exporters.exports.plan import HeldColumns, plan_export
 from exporters.exports.splice import layout_export
 from exporters.zips.staging import PartStage
+from pipelines.site.site import Site
 from tests import zip_readers
+from tests.exporters.lake.lake_kit import lake_site
+from tests.pipelines.kit import load as load_site
 from transforms.block_range import BlockRange
 from transforms.segments.segment_name import SegmentName
-from transforms.segments.source import Source
-from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import TableSchema
-from transforms.warehouse.load.loader import LoadReport
 from transforms.warehouse.warehouse import Warehouse
-from transforms.warehouse.warehouse_address import open_warehouse
 
 TABLES = [
     "balances",
@@ -72,7 +71,6 @@ class Loaded:
 
     segments: Sequence[SourceSegment]
     warehouse: Warehouse
-    report: LoadReport
     held: Mapping[SegmentName, Mapping[str, TableSchema]]
     stage: PartStage
 
@@ -89,16 +87,20 @@ def source_segments(folder: Path) -> list[SourceSegment]:
 
 def load(folder: Path, home: Path) -> Loaded:
     """Load the segments of a folder into a warehouse and parts of their own below `home`."""
-    warehouse, stage = open_warehouse(home / "warehouse"), PartStage(home / "parts")
-    source = Source(FolderStore(folder))
-    report = warehouse.load(source, warehouse.survey(source).pending, stage)
-    assert report.failures == []
+    site = lake_site(home, folder).site
+    load_site(site)
+    return loaded_history(site)
+
+
+def loaded_history(site: Site) -> Loaded:
+    """What a site has loaded, of which nothing is published."""
+    warehouse = site.warehouse
     names = {receipt.blocks: receipt.segment for receipt in warehouse.receipts()}
     held = {
         name: {receipt.table: receipt.schema for receipt in warehouse.receipts([blocks])}
         for blocks, name in names.items()
     }
-    return Loaded(source_segments(folder), warehouse, report, held, stage)
+    return Loaded(source_segments(Path(site.settings.source)), warehouse, held, site.stage)
 
 
 def expected_members(segments: Sequence[SourceSegment], table: str) -> Iterator[tuple[str, bytes]]:

@@ -17,10 +17,8 @@ from click.testing import CliRunner
 
 from exporters.fetching.mirror import mirror
 from pipelines.commands.group import strata
-from pipelines.sample_history import copy_sample
 from pipelines.settings import Settings
 from pipelines.site.lake_publishing import publish_missing
-from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
 from pipelines.site.site_check import verify_site
 from tests.api.server_kit import serving, settings
@@ -28,7 +26,8 @@ from tests.docs.cookbook import archive_queries, queries
 from tests.duckdb15_kit import asked_over_http
 from tests.exporters.lake.lake_kit import odd_start
 from tests.fault_proxy import FaultProxy, Request
-from tests.pipelines.kit import load, site_settings
+from tests.pipelines.kit import site_settings
+from tests.shared_folders import add_last, publish_all, published_sample
 from tests.transforms.warehouse_kit import cells_without_value
 from tests.web_files_kit import WebFiles
 from transforms.lake.public_views import file_lists
@@ -98,22 +97,12 @@ def _named_files(published: Published) -> frozenset[tuple[str, str]]:
     return frozenset((files.table, name) for files in lists for name in files.files)
 
 
-def _publish_all(site: Site) -> None:
-    """Load and publish what the source has, as `strata run` does."""
-    load(site)
-    publish_segments(site, site.loaded_catalog().blocks)
-    assert not publish_missing(site).refused
-
-
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     """The sample behind `strata serve`, its last segment published after the others."""
     folder = tmp_path_factory.mktemp("sample")
-    places = replace(site_settings(folder), lake=True, batch=8)
-    *_, late = copy_sample(Path(places.source))
-    late.rename(folder / late.name)
-    bare = Published(Site(places))
-    _publish_all(bare.site)
+    bare = Published(published_sample(folder))
+    places = bare.site.settings
     names = sorted(path.name for path in bare.folder.iterdir())
     sums = bare.read("SHA256SUMS").decode()
     with serving(settings(places)) as served:
@@ -121,8 +110,8 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
         site = Site(replace(places, public_url=f"{door.url}/archive"))
         assert not publish_missing(site).refused
         first_files = _named_files(Published(site))
-        (folder / late.name).rename(late)
-        _publish_all(site)
+        add_last(site)
+        publish_all(site)
         yield Shown(site, door, names, sums, first_files)
         door.stop()
 
@@ -214,7 +203,7 @@ def test_unfit_counts_the_cells_that_are_null_there(tmp_path: Path) -> None:
     address = "https://example.org/archive"
     site = Site(replace(site_settings(tmp_path), lake=True, batch=8, public_url=address))
     odd_start(Path(site.settings.source))
-    _publish_all(site)
+    publish_all(site)
     (statements,) = Path(site.settings.archive).glob("*/strata.sql")
     with duckdb.connect() as con:
         con.execute(statements.read_text().replace(address, site.settings.archive))

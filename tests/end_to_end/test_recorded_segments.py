@@ -17,10 +17,10 @@ from tests.end_to_end.ranges_kit import (
     Loaded,
     SourceSegment,
     assert_every_range_is_exact,
-    load,
+    loaded_history,
 )
 from tests.pg_csv import decode, pg_csv
-from tests.segments_kit import all_shared_segments
+from tests.shared_folders import recorded_sites
 from tests.transforms.warehouse_kit import load_folder, render
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.verifying.verification import Kind, Verification
@@ -29,7 +29,7 @@ from transforms.verifying.verification import Kind, Verification
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> list[Loaded]:
     """Every folder of recorded segments in a warehouse of its own."""
-    return [load(folder, tmp_path_factory.mktemp("home")) for folder in all_shared_segments()]
+    return [loaded_history(site) for site in recorded_sites(tmp_path_factory.mktemp("homes"))]
 
 
 def _entries(segment: SourceSegment, folder: str) -> Iterator[tuple[str, bytes]]:
@@ -41,10 +41,9 @@ def _entries(segment: SourceSegment, folder: str) -> Iterator[tuple[str, bytes]]
 
 def test_every_recorded_segment_is_loaded(loaded: list[Loaded]) -> None:
     for history in loaded:
-        assert history.report.failures == []
         assert list(history.warehouse.quarantined()) == []
         blocks = {segment.blocks for segment in history.segments}
-        assert {receipt.blocks for receipt in history.report.receipts} == blocks
+        assert {receipt.blocks for receipt in history.warehouse.receipts()} == blocks
 
 
 def test_every_history_table_was_rendered_to_its_bytes(loaded: list[Loaded]) -> None:

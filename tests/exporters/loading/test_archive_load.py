@@ -22,7 +22,6 @@ import pytest
 
 from exporters.archive.archive import Archive
 from exporters.lake.publication.lake_sweep import sweep_lake
-from pipelines.sample_history import copy_sample
 from pipelines.site.lake_publishing import publish_missing, publish_to_lake
 from pipelines.site.publication_state import site_lake
 from pipelines.site.publishing import publish_segments
@@ -34,6 +33,7 @@ from tests.fault_proxy import CUT_THE_ANSWER, FLIP_THE_ANSWER, STALL, FaultProxy
 from tests.pipelines.kit import blocks, load, make_segment, site_settings
 from tests.s3_kit import BucketServer, bucket_server
 from tests.segments_kit import KIT_CHAIN, columns, table_rows
+from tests.shared_folders import add_last, publish_all, published_sample
 from tests.waiting import wait_until
 from tests.web_kit import web_server
 from transforms.block_range import BlockRange
@@ -68,13 +68,10 @@ class Original:
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Original:
     folder = tmp_path_factory.mktemp("original")
-    site = Site(replace(site_settings(folder), lake=True, batch=8))
-    *_, late = copy_sample(Path(site.settings.source))
-    late.rename(folder / late.name)
-    _publish(site)
+    site = published_sample(folder)
     shutil.copytree(site.settings.archive, folder / "earlier")
-    (folder / late.name).rename(late)
-    _publish(site)
+    add_last(site)
+    publish_all(site)
     return Original(site, folder / "earlier")
 
 
@@ -90,12 +87,6 @@ def seven_segments(original: Original, tmp_path_factory: pytest.TempPathFactory)
 def before_the_last(seven_segments: Path, tmp_path: Path) -> Path:
     """A copy of it, of which a load of the whole archive takes the last segment alone."""
     return shutil.copytree(seven_segments, tmp_path, dirs_exist_ok=True)
-
-
-def _publish(site: Site) -> None:
-    load(site)
-    publish_segments(site, site.loaded_catalog().blocks)
-    assert not publish_missing(site).refused
 
 
 @pytest.fixture(scope="module")
@@ -191,7 +182,7 @@ def test_of_a_file_that_others_merged_only_what_lacks_is_taken(tmp_path: Path) -
     assert _loaded(_load(tmp_path, site.settings.archive)) == ["1-10", "11-20"]
     for number in (2, 3):
         make_segment(site.settings, number)
-    _publish(site)
+    publish_all(site)
     assert len(site.warehouse.compact(1)) == 1
     assert not publish_missing(site).refused
     manifests = Path(site.settings.archive, KIT_CHAIN, "lake", "manifests")
@@ -213,7 +204,7 @@ def test_a_column_of_segments_without_rows_is_taken_with_them_and_not_with_other
     site = _small_site(tmp_path / "theirs", 0, tables=later)
     assert _loaded(_load(tmp_path / "one", site.settings.archive)) == ["1-10"]
     make_segment(site.settings, 1, tables={"orders": table_rows("orders", {}, first=11)})
-    _publish(site)
+    publish_all(site)
     assert _loaded(_load(tmp_path / "all", site.settings.archive)) == ["1-10", "11-20"]
     assert len(site.warehouse.compact(1)) == 1
     assert not publish_missing(site).refused
@@ -239,7 +230,7 @@ def _small_site(folder: Path, *numbers: int, **kit: Any) -> Site:
     site = Site(replace(site_settings(folder), lake=True))
     for number in numbers:
         make_segment(site.settings, number, **kit)
-    _publish(site)
+    publish_all(site)
     return site
 
 
@@ -433,7 +424,7 @@ def test_a_damaged_current_state_is_named_and_comes_when_it_is_mended(tmp_path: 
     assert str(finding).startswith(f"{Problem.ALTERED.value}: {path}: it hashes to")
     assert finding.remedy.commands == (f"rm {path}", "strata publish")
     path.unlink()
-    _publish(site)
+    publish_all(site)
     assert [*verify_site(site)] == []
     assert _loaded(_load(tmp_path, site.settings.archive)) == []
     theirs = _answers(Path(site.settings.warehouse))
@@ -444,7 +435,7 @@ def test_a_state_that_is_not_the_newest_any_more_is_swept(tmp_path: Path) -> Non
     site = _small_site(tmp_path, 0)
     (old,) = _states(site)
     make_segment(site.settings, 1)
-    _publish(site)
+    publish_all(site)
     assert old in _states(site)
     report = sweep_lake(site_lake(site), kept_hours=-1)
     assert f"lake/states/{old.name}" in report.removed
