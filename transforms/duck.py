@@ -141,18 +141,12 @@ def read_only_connection(path: Path, *, threads: int | None = None) -> Iterator[
     """Open a DuckDB file read-only, by its resolved path: a new snapshot is a new file.
 
     The file is attached to an instance of its own: one that is opened directly is shared by the
-    whole process, and refused where somebody opened it with other settings. Who asks for one thread
-    leaves nothing attached, created or registered, and sets nothing: where the file is small, a
-    later block may have the instance, see `_opened`.
+    whole process, and refused where somebody opened it with other settings.
     """
-    is_kept = threads == 1 and path.is_file() and path.stat().st_size <= _SMALL_BYTES
-    with _opened(threads, None, None, is_kept=is_kept) as con:
+    with _opened(threads, None, None, is_kept=False) as con:
         con.execute(f"attach {quote_text(path.resolve())} as current (read_only)")
         con.execute("use current")
         yield con
-        if is_kept:
-            con.execute("use memory")
-            con.execute("detach current")
 
 
 @contextmanager

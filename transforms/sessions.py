@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from threading import Lock, Timer, get_ident
+from threading import Lock, Timer
 from typing import Any
 
 import duckdb
@@ -98,9 +98,7 @@ class SessionPool:
     def session(self) -> Iterator[Session]:
         """Lend a connection to a thread; afterwards it waits, statements prepared, for the next.
 
-        The one returned last is lent first, so that few are warm instead of many lukewarm. It is
-        the thread's until that gives it back: any other, which could give back what still works,
-        gets a `RuntimeError`.
+        The one returned last is lent first, so that few are warm instead of many lukewarm.
         """
         with self._lock:
             session = self._idle.pop() if self._idle else Session(self._con.cursor(), self)
@@ -139,18 +137,16 @@ class Session:
         self._stopping = Lock()
         self._interrupted = False
         self._again: Timer | None = None
-        self._thread: int | None = None
+        self._is_lent = False
 
     def begin(self) -> None:
-        """Belong to this thread."""
-        self._thread = get_ident()
+        """Be lent to a thread."""
+        self._is_lent = True
 
     def end(self) -> None:
-        """Belong to no thread, and be ready for the next."""
-        self._check_thread()
+        """Be nobody's, and ready for the next."""
         with self._stopping:
-            self._thread = None
-            self._interrupted = False
+            self._is_lent = self._interrupted = False
             if self._again is not None:
                 self._again.cancel()
                 self._again = None
@@ -162,7 +158,6 @@ class Session:
         without is not, since it is not asked again. Raises `InterruptedQueryError`, and
         `UnreadableFilesError` where DuckDB fails.
         """
-        self._check_thread()
         statement = sql
         try:
             with plain_errors():
@@ -186,7 +181,7 @@ class Session:
     def interrupt(self) -> None:
         """Stop what runs, from any thread, and refuse to run more until the session comes back."""
         with self._stopping:
-            self._interrupted = self._thread is not None
+            self._interrupted = self._is_lent
         self._interrupt_again()
 
     def _interrupt_again(self) -> None:
@@ -197,10 +192,6 @@ class Session:
                 self._again = Timer(_AGAIN_SECONDS, self._interrupt_again)
                 self._again.daemon = True
                 self._again.start()
-
-    def _check_thread(self) -> None:
-        if self._thread != get_ident():
-            raise RuntimeError("a session is used, and given back, by the thread that took it")
 
     def _prepare(self, sql: str) -> str:
         if len(self._prepared) >= _MAX_PREPARED:

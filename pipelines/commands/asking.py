@@ -81,7 +81,7 @@ def show_rows(warehouse: Warehouse, query: str, extent: Extent | None, screen: S
         screen.message(f"The first {_SHOWN} rows; --format csv or parquet gives all of them.")
     elif not shown:
         screen.show("No rows.")
-    screen.document({"columns": names, "rows": [_json(row) for row in shown]})
+    screen.document({"columns": names, "rows": [[*map(_json, row)] for row in shown]})
 
 
 def _cell(value: object) -> object:
@@ -93,10 +93,5 @@ def _cell(value: object) -> object:
 
 def _json(value: object) -> object:
     """A value for JSON, which has neither NaN nor infinities: those are text."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, (list, tuple)):
-        return [_json(item) for item in value]
-    if isinstance(value, dict):
-        return {name: _json(item) for name, item in value.items()}
-    return value
+    is_text = isinstance(value, float) and not math.isfinite(value)
+    return str(value) if is_text else value

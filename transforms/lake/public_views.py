@@ -15,9 +15,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from transforms.block_range import BlockRange
-from transforms.duck import quote_name, quote_text
+from transforms.duck import quote_text
 from transforms.tables.file_columns import (
-    COLUMN_NAME,
     OWN_COLUMNS,
     OWN_TYPES,
     duck_type,
@@ -28,12 +27,12 @@ from transforms.warehouse.manifests.data_files import empty_sql, rows_sql
 from transforms.warehouse.manifests.manifest import receipts_source, segments_source
 from transforms.warehouse.manifests.manifest_rows import RECEIPTS
 from transforms.warehouse.manifests.shapes import Shape
-from transforms.warehouse.views.catalog_columns import empty_views, rounded_columns
+from transforms.warehouse.views.catalog_columns import empty_views
 from transforms.warehouse.views.catalog_joins import joins_of
 from transforms.warehouse.views.catalog_views import (
-    UNFIT_MEANING,
     table_comments,
     table_views,
+    unfit_view,
     utc_macro,
 )
 
@@ -178,7 +177,7 @@ class _Lists:
 
 def _views(lake: PublicLake, lists: _Lists) -> Iterator[str]:
     columns: dict[str, set[str]] = {}
-    cells: list[str] = []
+    filled: list[tuple[str, Shape]] = []
     for table in lake.tables:
         loaded = lake.shapes.get(table.name, Shape())
         shape = _shape(table, loaded) if table.files else Shape(loaded.columns)
@@ -192,7 +191,7 @@ def _views(lake: PublicLake, lists: _Lists) -> Iterator[str]:
                 yield statement
         yield from table_comments(table.name, table.state_of.last if table.state_of else None)
         if table.files:
-            cells += _unfit_cells(table.name, shape)
+            filled.append((table.name, shape))
     # A table that the lake cannot show now is not there; one that no segment has is empty.
     yield from empty_views({*lake.shapes, *columns})
     if lake.manifests is not None:
@@ -200,36 +199,8 @@ def _views(lake: PublicLake, lists: _Lists) -> Iterator[str]:
         manifests = lists.name(lake.manifests, names, files)
         yield f"create view strata.segments as from {segments_source(manifests)}"
         yield f"create view strata.receipts as from {receipts_source(manifests)}"
-    if cells:
-        yield (
-            'create view strata.unfit as select table_name, column_name, count(*) as "rows" '  # noqa: S608 - quoted
-            f"from ({' union all '.join(cells)}) group by all order by all"
-        )
-        yield f"comment on view strata.unfit is {quote_text(UNFIT_MEANING)}"
+    yield from unfit_view(filled, is_any_raw=True)
     yield from joins_of(columns)
-
-
-def _unfit_cells(table: str, shape: Shape) -> Iterator[str]:
-    """Queries of a row for each cell of a table that is NULL in `main` for its type.
-
-    Those of columns that a data file has no name for are shown as texts.
-    """
-    name = quote_name(table)
-    yield (
-        f"select {quote_text(table)} as table_name, column_name "  # noqa: S608 - quoted
-        f"from (select unnest(map_keys(_raw)) as column_name from main.{name} "
-        "where _raw is not null) "
-        f"where regexp_full_match(column_name, {quote_text(COLUMN_NAME)})"
-    )
-    decimals = ", ".join(
-        f"case when {sql} is null and {quote_name(text)} is not null then {quote_text(text)} end"
-        for text, sql in rounded_columns(table, shape.column_list()).items()
-    )
-    if decimals:
-        yield (
-            f"select {quote_text(table)}, * from (select unnest([{decimals}]) as column_name "  # noqa: S608 - quoted
-            f"from exact.{name}) where column_name is not null"
-        )
 
 
 def _shape(table: PublicTable, loaded: Shape) -> Shape:

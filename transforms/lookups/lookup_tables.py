@@ -22,7 +22,7 @@ What a volume does not have of them is answered from its tables: slower, and the
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -96,6 +96,7 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
     "node_signatures": ("resource_id", "sig"),
 }
 """The columns without which a table's rows cannot be found or distinguished."""
+_LISTED_BY_TIME = frozenset(("withdrawals", "liquidity_provisions", "oracle_data"))
 # What JSON holds exactly; other columns are read as text or as microseconds.
 _PLAIN = {"VARCHAR", "SMALLINT", "INTEGER", "BIGINT", "BOOLEAN"}
 
@@ -210,18 +211,20 @@ def _rows_sql(page_table: PageTable, sources: Mapping[str, LookupSource]) -> str
         rows = f"({select(_oracle_sql(sources))})"
         shown = f"{oracle_rows.SHOWN}, spec_id" if of_spec else oracle_rows.SHOWN
     else:
-        rows = _LISTED_ROWS[table](sources[table].rows)
+        rows = _listed_rows(table, sources)
         shown = _ROWS[table].direct(sources[table].table_columns)
     return f"select {keys}, {row_sql(shown)} from {rows} order by {order}"  # noqa: S608
 
 
-_LISTED_ROWS: Mapping[str, Callable[[str], str]] = {
-    "withdrawals": lambda rows: f"({latest_sql(rows)})",
-    "liquidity_provisions": lambda rows: f"{rows} where {LISTED_PROVISIONS}",
-    "orders": lambda rows: f"{rows} where id is not null",
-    "node_signatures": str,
-}
-"""SQL for the rows of a table that have a place in its pages."""
+def _listed_rows(table: str, sources: Mapping[str, LookupSource]) -> str:
+    """SQL for the rows of a table that have a place in its pages."""
+    rows = sources[table].rows
+    if table == "withdrawals":
+        return f"({latest_sql(rows)})"
+    if table == "oracle_data":
+        return f"({_oracle_sql(sources)})"
+    conditions = {"liquidity_provisions": LISTED_PROVISIONS, "orders": "id is not null"}
+    return f"{rows} where {conditions[table]}" if table in conditions else rows
 
 
 def _oracle_sql(sources: Mapping[str, LookupSource]) -> str:
@@ -248,24 +251,18 @@ def _facts(
     con: Connection, sources: Mapping[str, LookupSource], tables: Sequence[str]
 ) -> dict[str, bytes]:
     """What lookups have besides pages."""
-    rows: dict[str, str] = {}
-    identities: dict[str, str] = {}
-    if "withdrawals" in tables:
-        withdrawals, provisions = (
-            sources[name].rows for name in ("withdrawals", "liquidity_provisions")
-        )
-        rows["withdrawals"] = f"({latest_sql(withdrawals)})"
-        rows["liquidity_provisions"] = f"{provisions} where {LISTED_PROVISIONS}"
-        identities["withdrawals"] = identities_sql(withdrawals)
-    if "oracle_data" in tables:
-        rows["oracle_data"] = f"({_oracle_sql(sources)})"
-        identities["oracle_data"] = oracle_rows.identities_sql(_oracle_sql(sources))
     times = {
         table: con.execute(
-            f"select epoch_us(min(vega_time)), epoch_us(max(vega_time)) from {of}"  # noqa: S608
+            "select epoch_us(min(vega_time)), epoch_us(max(vega_time)) "  # noqa: S608 - ours
+            f"from {_listed_rows(table, sources)}"
         ).fetchall()[0]
-        for table, of in rows.items()
+        for table in _LISTED_BY_TIME.intersection(tables)
     }
+    identities: dict[str, str] = {}
+    if "withdrawals" in tables:
+        identities["withdrawals"] = identities_sql(sources["withdrawals"].rows)
+    if "oracle_data" in tables:
+        identities["oracle_data"] = oracle_rows.identities_sql(_oracle_sql(sources))
     facts = {TABLES: orjson.dumps({table: times.get(table) for table in tables})}
     for table, of in identities.items():
         facts |= identity_facts(con, table, of)

@@ -128,7 +128,10 @@ class Loader:
                 try:
                     self._load_volume(part)
                 except (SegmentError, MemoryLimitError) as error:
-                    waiting = self._without_bad(waiting, part, error)
+                    bad = _culprits(part, error)
+                    if len(bad) == 1:  # otherwise each is tried alone
+                        self._refuse_loaded(bad[0], error)
+                        waiting.remove(bad[0])
                     most = 1
                 else:
                     self._progress(sum(segment.file.info.size for segment in part))
@@ -138,32 +141,18 @@ class Loader:
             for segment in group:
                 shutil.rmtree(segment.zip_path.parent, ignore_errors=True)
 
-    def _without_bad(
-        self,
-        waiting: list[PreparedSegment],
-        part: Sequence[PreparedSegment],
-        error: SegmentError | MemoryLimitError,
-    ) -> list[PreparedSegment]:
-        """Quarantine the segment of `part` that is at fault; all wait on where none is named."""
-        culprits = [
-            s
-            for s in part
-            if isinstance(error, SegmentError) and s.file.name.file_name == error.segment
-        ]
-        if not culprits and len(part) > 1:
-            return waiting  # each is tried alone
-        (bad,) = culprits or part
-        if isinstance(error, SegmentError):
-            self._refuse(bad.file, error, bad.zip_path)
-        else:
+    def _refuse_loaded(
+        self, segment: PreparedSegment, error: SegmentError | MemoryLimitError
+    ) -> None:
+        memory_mb = 0
+        if isinstance(error, MemoryLimitError):
             memory_mb = self._backing.memory_mb
-            reason = SegmentError(
-                f"{bad.file.info.key} takes more memory to load than a load may use, "
+            error = SegmentError(
+                f"{segment.file.info.key} takes more memory to load than a load may use, "
                 f"{memory_mb} MB ({error.strerror}): let STRATA_MEMORY_MB be more, and the "
                 "next load takes it"
             )
-            self._refuse(bad.file, reason, bad.zip_path, memory_mb)
-        return [segment for segment in waiting if segment is not bad]
+        self._refuse(segment.file, error, segment.zip_path, memory_mb)
 
     def _load_volume(self, group: Sequence[PreparedSegment]) -> None:
         newest = self._newest()
@@ -235,6 +224,14 @@ class Loader:
         self._refused.append(QuarantinedFile(refusal, stored, memory_mb))
         self.report.failures.append(refusal)
         self._progress(file.info.size)
+
+
+def _culprits(
+    part: Sequence[PreparedSegment], error: SegmentError | MemoryLimitError
+) -> Sequence[PreparedSegment]:
+    """The segment that an error names; all where it names none."""
+    name = error.segment if isinstance(error, SegmentError) else ""
+    return [segment for segment in part if segment.file.name.file_name == name] or part
 
 
 def _due_states(newest: Catalog, group: Sequence[PreparedSegment]) -> Iterator[PreparedSegment]:

@@ -1,4 +1,4 @@
-"""How many rows a segment has in a table, and how many cells without a value in `main`."""
+"""How many rows a segment has in a table, and how many cells that no type holds."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from transforms.duck import Connection, quote_name
+from transforms.duck import Connection
 from transforms.tables.conform import conversion
 from transforms.tables.file_columns import has_column
 from transforms.tables.registry import TableSchema
-from transforms.warehouse.views.catalog_columns import rounded_columns
 
 
 @dataclass(frozen=True, slots=True)
 class RowCounts:
     """Of one segment: the rows, their least and greatest place, the cells that do not fit.
 
-    These have no value in `main`, and text in `exact`: how many, by column. Of a time that only
-    Parquet does not hold, the count is there, and may be 0.
+    These have text in `_raw` and no value: how many, by column. Of a time that only Parquet does
+    not hold, the count is there, and may be 0.
     """
 
     rows: int = 0
@@ -39,14 +38,13 @@ def row_counts(
 
     Who wrote the places of rows does not repeat any; of others, count `distinct _row`.
     """
-    decimals = rounded_columns(schema.table, schema.columns)
-    values = [f"count({counted}), min(_row), max(_row), count(_raw) > 0"]
-    values += (f"count({quote_name(name)}) - count({sql})" for name, sql in decimals.items())
-    query = f"select _segment, {', '.join(values)} from {rows} group by 1 order by 1"  # noqa: S608 - quoted
+    query = (
+        f"select _segment, count({counted}), min(_row), max(_row), count(_raw) > 0 "  # noqa: S608 - quoted
+        f"from {rows} group by 1 order by 1"
+    )
     counts = defaultdict[int, RowCounts](RowCounts)
-    for first, count, least, greatest, has_texts, *missing in con.execute(query).fetchall():
-        cells = {name: number for name, number in zip(decimals, missing, strict=True) if number}
-        counts[first] = RowCounts(count, least, greatest, has_texts, cells)
+    for first, *numbers in con.execute(query).fetchall():
+        counts[first] = RowCounts(*numbers)
     if any(segment.has_texts for segment in counts.values()):
         for first, name, count in _texts(con, schema, rows):
             counts[first].raw_cells[name] = count

@@ -19,7 +19,7 @@ from transforms.warehouse.views.catalog_views import (
     SPAM_CAPTURES,
     exact_view,
     table_shapes,
-    unfit_cells,
+    unfit_view,
     utc_macro,
 )
 
@@ -101,25 +101,16 @@ def copy_rows(con: Connection, tables: Sequence[CopiedTable], progress: Progress
 
 
 def copy_records(con: Connection, tables: Sequence[CopiedTable], blocks: BlockRange) -> None:
-    """Write the tables of `strata`: what was loaded, which cells do not fit, where it is from."""
+    """Write the tables of `strata`: what was loaded, and where it is from."""
     within = f"first_block between {blocks.first} and {blocks.last}"
     names = [table.name for table in tables]
     listed = f"table_name in ({', '.join(map(quote_text, names))})"
-    # What is not of these blocks is taken off, as there are no receipts for all of the rest.
-    others = f"select table_name, raw_cells from strata.receipts where not ({within})"  # noqa: S608
-    unfit = (
-        "select table_name, column_name, sum(rows)::bigint as rows from ("  # noqa: S608 - ours
-        "from strata.unfit union all "
-        f"select table_name, column_name, -cells from {unfit_cells(others)}) "
-        f"where {listed} group by all having sum(rows) > 0 order by all"
-    )
     statements = [
         f"segments as from strata.segments where {within}",
         f"receipts as from strata.receipts where {within} and {listed}",
         "copy as select chain_id, snapshot, "  # noqa: S608 - numbers
         f"{blocks.first}::bigint as first_block, {blocks.last}::bigint as last_block "
         "from strata.snapshot",
-        f"unfit as {unfit}",
     ]
     if SPAM_CAPTURES in names:
         statements.append("refused_captures as from strata.refused_captures")
@@ -131,14 +122,12 @@ def copy_records(con: Connection, tables: Sequence[CopiedTable], blocks: BlockRa
 def make_views(con: Connection, tables: Sequence[CopiedTable]) -> None:
     """Make the macros, the other views of `exact`, and those for joins, over the copied tables."""
     con.execute("use fresh")
-    columns: dict[str, set[str]] = {}
+    shapes = {table.name: table.shape for table in tables if table.shape is not None}
     for table in tables:
-        if table.shape is None:
-            continue
-        columns[table.name] = {*table.shape.columns}
-        if not table.is_rounded:
+        if table.shape is not None and not table.is_rounded:
             con.execute(exact_view(table.name, table.shape, f"main.{quote_name(table.name)}"))
-    for statement in (*utc_macro(), *joins_of(columns)):
+    columns = {name: {*shape.columns} for name, shape in shapes.items()}
+    for statement in (*utc_macro(), *unfit_view(shapes.items()), *joins_of(columns)):
         con.execute(statement)
     con.execute("use current")
 

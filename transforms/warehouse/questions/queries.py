@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 
-from transforms.duck import Connection, file_connection, plain_errors, quote_name, quote_text
+from transforms.duck import Connection, file_connection, plain_errors, quote_text
 from transforms.errors import ConfigError
 from transforms.open_files import is_open_files
 from transforms.tables.dialect import copy_sql, select_list
@@ -38,38 +39,33 @@ def query_tables(query: str) -> QueryTables | None:
     tree = json.loads(row[0]) if row else {"error": True}
     if tree["error"]:
         return None
-    names, own = [*_names(tree)], frozenset(map(fold_case, _own_names(tree)))
-    return None if None in names else QueryTables(frozenset(filter(None, names)), own)
+    nodes = [*_nodes(tree)]
+    names = {_table_name(node) for node in nodes}
+    own = {entry["key"] for node in nodes for entry in node.get("cte_map", {}).get("map", ())}
+    if None in names:
+        return None
+    return QueryTables(frozenset(filter(None, names)), frozenset(map(fold_case, own)))
 
 
-def _names(tree: object) -> Iterator[str | None]:
-    """The names in a part of a query; None for what may read other tables."""
-    if isinstance(tree, list):
-        for part in tree:
-            yield from _names(part)
-    if not isinstance(tree, dict):
-        return
-    kind = tree.get("type")
-    if kind == "BASE_TABLE":
-        is_plain = not tree["catalog_name"] and tree["schema_name"].lower() in _SCHEMAS
-        yield fold_case(tree["table_name"]) if is_plain else None
-    elif kind == "SHOW_REF":
-        yield None
-    elif kind == "TABLE_FUNCTION":
-        yield "" if tree["function"]["function_name"] in _ROWS_WITHOUT_TABLES else None
-    for part in tree.values():
-        yield from _names(part)
-
-
-def _own_names(tree: object) -> Iterator[str]:
-    """The names that are defined by `with` in a part of a query."""
-    if isinstance(tree, list):
-        for part in tree:
-            yield from _own_names(part)
+def _nodes(tree: object) -> Iterator[dict[str, Any]]:
+    """The parts of a query that have names."""
     if isinstance(tree, dict):
-        yield from (entry["key"] for entry in tree.get("cte_map", {}).get("map", ()))
-        for part in tree.values():
-            yield from _own_names(part)
+        yield tree
+        tree = [*tree.values()]
+    if isinstance(tree, list):
+        for part in tree:
+            yield from _nodes(part)
+
+
+def _table_name(node: dict[str, Any]) -> str | None:
+    """The table that a part of a query is; "" for none, None for what may read other tables."""
+    kind = node.get("type")
+    if kind == "BASE_TABLE":
+        is_plain = not node["catalog_name"] and node["schema_name"].lower() in _SCHEMAS
+        return fold_case(node["table_name"]) if is_plain else None
+    if kind == "TABLE_FUNCTION":
+        return "" if node["function"]["function_name"] in _ROWS_WITHOUT_TABLES else None
+    return None if kind == "SHOW_REF" else ""
 
 
 _READING = (duckdb.StatementType.SELECT, duckdb.StatementType.MULTI)  # the latter is a pivot
@@ -109,6 +105,7 @@ _PLAIN = frozenset(
     )
 )
 """The types whose values Python and JSON have; others, like times, are shown as DuckDB's text."""
+_WHOLE = frozenset(("hugeint", "uhugeint"))
 
 Row = tuple[object, ...]
 
@@ -125,11 +122,13 @@ def query_rows(
     """
     with _connected(warehouse, query, extent) as con, _query_errors():
         statement = readable(con, query)
-        kinds = con.sql(statement).types
-        names = con.sql(statement).columns
-        casts = [(_shown_type(kind), name) for kind, name in zip(kinds, names, strict=True)]
-        whole = ("hugeint", "uhugeint")
-        makers = [(lambda v: int(str(v))) if kind.id in whole else _plain for kind in kinds]
+        relation = con.sql(statement)
+        names, kinds = relation.columns, relation.types
+        casts = [
+            (str(kind) if kind.id in _PLAIN else _AS_TEXT, name)
+            for kind, name in zip(kinds, names, strict=True)
+        ]
+        makers = [int if kind.id in _WHOLE else _plain for kind in kinds]
         reader = con.sql(_cast(statement, casts)).to_arrow_reader()
         yield names, _rows(reader, makers)
 
@@ -167,9 +166,7 @@ def _connected(
     return warehouse.connect(extent, None if has_all else query_tables(query))
 
 
-def _rows(
-    reader: pa.RecordBatchReader, makers: Sequence[Callable[[object], object]]
-) -> Iterator[Row]:
+def _rows(reader: pa.RecordBatchReader, makers: Sequence[Callable[[Any], object]]) -> Iterator[Row]:
     for batch in reader:
         columns = [
             [None if value is None else make(value) for value in column.to_pylist()]
@@ -178,30 +175,10 @@ def _rows(
         yield from zip(*columns, strict=True)
 
 
-def _plain(value: object) -> object:
-    """A value with decimals without fraction as whole numbers, also inside of lists."""
-    if isinstance(value, Decimal):
-        return int(value) if value.as_tuple().exponent == 0 else value
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    return value
-
-
-def _shown_type(kind: duckdb.sqltypes.DuckDBPyType) -> str:
-    """The type that a column is read as to be shown."""
-    if kind.id in ("list", "array", "struct", "map"):
-        # Other children are numbers: an array's size.
-        types = ((n, c) for n, c in kind.children if isinstance(c, duckdb.sqltypes.DuckDBPyType))
-        inner = {name: _shown_type(child) for name, child in types}
-        if kind.id == "struct":
-            listed = ", ".join(f"{quote_name(name)} {child}" for name, child in inner.items())
-            return f"STRUCT({listed})"
-        return (
-            f"MAP({inner['key']}, {inner['value']})" if kind.id == "map" else inner["child"] + "[]"
-        )
-    return str(kind) if kind.id in _PLAIN else _AS_TEXT
+def _plain(value: Any) -> object:  # noqa: ANN401 - any value
+    """A value; a decimal without fraction as a whole number."""
+    is_whole = isinstance(value, Decimal) and value.as_tuple().exponent == 0
+    return int(value) if is_whole else value
 
 
 @contextmanager

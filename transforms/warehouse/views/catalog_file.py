@@ -220,14 +220,9 @@ def _format() -> str:
     Where a release changes them, it makes the file of the same snapshot again.
     """
     warehouse = Path(__file__).parents[1]
-    parts = [*warehouse.glob("views/catalog_*.py")]
-    parts += (warehouse / "manifests" / name for name in ("manifest.py", "data_files.py"))
-    parts += (
-        path for path in (warehouse.parent / "tables").iterdir() if path.suffix in (".py", ".json")
-    )
-    return _hash(
-        f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in sorted(parts)
-    )
+    folders = (warehouse / "views", warehouse / "manifests", warehouse.parent / "tables")
+    files = sorted(path for folder in folders for path in folder.glob("*.*"))
+    return _hash(f"{path.name} {content_sha256(path)}" for path in files)
 
 
 def _hash(texts: Iterable[str]) -> str:

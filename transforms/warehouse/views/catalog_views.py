@@ -5,7 +5,7 @@ Views name files by absolute path, so that the catalog can be opened from any di
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +13,9 @@ from pathlib import Path
 from transforms.duck import quote_files, quote_name, quote_text
 from transforms.objects import StoredFile
 from transforms.tables.column_facts import table_meaning
+from transforms.tables.conform import conversion
 from transforms.tables.dialect import select_list
+from transforms.tables.file_columns import COLUMN_NAME
 from transforms.tables.registry import fold_case
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.data_files import empty_sql, rows_sql, state_sql
@@ -24,6 +26,7 @@ from transforms.warehouse.views.catalog_columns import (
     empty_names,
     empty_views,
     exact_columns,
+    rounded_columns,
     typed_columns,
     utc,
 )
@@ -34,15 +37,7 @@ PathOf = Callable[[StoredFile], Path]
 
 SPAM_CAPTURES = "spam_captures"
 CAPTURES_VIEW = f"main.{SPAM_CAPTURES}"
-_UNFIT = """
-    create view strata.unfit as
-    select table_name, column_name, sum(cells)::bigint as rows
-    from {cells}
-    where cells > 0
-    group by all
-    order by all
-"""
-UNFIT_MEANING = (
+_UNFIT_MEANING = (
     "The columns of main with cells that their type cannot hold, and in how many rows: these are "
     "NULL in main, so that sums and orders lack them; exact has their text. Decimals that main "
     "rounds are not counted."
@@ -124,7 +119,7 @@ def views_of(
         fixed.append(f"create view strata.segments as from {segments_source(list_name)}")
         fixed.append(f"create view strata.receipts as from {receipts_source(list_name)}")
     fixed += empty_views(table.name for table in tables)
-    fixed += _unfit_view(tables, path, lists)
+    fixed += unfit_view((table.name, table.shape) for table in tables)
     fixed += joins_of({table.name: {*table.shape.columns} for table in tables})
     if captures is not None:
         fixed += _capture_views(lists.name([path(captures)]))
@@ -191,32 +186,48 @@ def table_shapes(history: Sequence[Volume], states: Sequence[Volume]) -> dict[st
     return {table.name: table.shape for table in _tables(history, states)}
 
 
-def _unfit_view(tables: Sequence[_Table], path: PathOf, lists: _Lists) -> Iterator[str]:
-    """What makes `strata.unfit`: of each table the receipts of the volumes that it is over."""
-    receipts = []
-    if any(table.volumes[-1].kind == "history" for table in tables):
-        receipts.append("select table_name, raw_cells from strata.receipts")
-    copies: dict[Path, list[str]] = {}
-    for table in tables:
-        if table.volumes[0].kind == "state":
-            copies.setdefault(path(table.volumes[0].file), []).append(quote_text(table.name))
-    for file, names in copies.items():
-        receipts.append(
-            f"select table_name, raw_cells from {receipts_source(lists.name([file]))} "  # noqa: S608
-            f"where table_name in ({', '.join(names)})"
-        )
-    if receipts:
-        yield _UNFIT.format(cells=unfit_cells(" union all ".join(receipts)))
-        yield f"comment on view strata.unfit is {quote_text(UNFIT_MEANING)}"
+def unfit_view(tables: Iterable[tuple[str, Shape]], *, is_any_raw: bool = False) -> Iterator[str]:
+    """What makes `strata.unfit` over the views of these tables.
+
+    Columns that are not `raw` by a table's shape have no texts in `_raw`, unless `is_any_raw`.
+    """
+    cells = ["select null::varchar as table_name, null::varchar as column_name where false"]
+    for table, shape in tables:
+        if shape.raw or is_any_raw:
+            cells.append(_raw_cells(table, shape))
+        decimals = rounded_columns(table, shape.column_list())
+        cells += (_rounded_cells(table, column, sql) for column, sql in decimals.items())
+    yield (
+        'create view strata.unfit as select table_name, column_name, count(*) as "rows" '  # noqa: S608 - quoted
+        f"from ({' union all '.join(cells)}) group by all order by all"
+    )
+    yield f"comment on view strata.unfit is {quote_text(_UNFIT_MEANING)}"
 
 
-def unfit_cells(receipts: str) -> str:
-    """SQL for how many `cells` of which table and column do not fit, by SQL for receipts."""
+def _raw_cells(table: str, shape: Shape) -> str:
+    """A row for each cell of a table whose text is in `_raw` and that is NULL in `main`.
+
+    Cells of columns that a data file has no name for are texts there, and so are not NULL.
+    """
+    times = [
+        quote_text(column.name)
+        for column in shape.column_list()
+        if column.name in shape.raw and conversion(table, column).type == "TIMESTAMPTZ"
+    ]
+    shown = f" and not (key in ({', '.join(times)}) and try_cast(value as timestamptz) is not null)"
+    rows = f"main.{quote_name(table)} where _raw is not null"
+    entries = f"select unnest(map_entries(_raw), recursive := true) from {rows}"  # noqa: S608 - quoted
     return (
-        "(select table_name, unnest(map_keys(raw)) as column_name, "  # noqa: S608 - ours
-        "unnest(map_values(raw)) as cells from ("
-        "select table_name, raw_cells::json::map(varchar, bigint) as raw "
-        f"from ({receipts}) where raw_cells <> '{{}}'))"
+        f"select {quote_text(table)}, key from ({entries}) "  # noqa: S608 - quoted
+        f"where regexp_full_match(key, {quote_text(COLUMN_NAME)}){shown if times else ''}"
+    )
+
+
+def _rounded_cells(table: str, column: str, sql: str) -> str:
+    """A row for each text of a column that `main` shows as a decimal and that fits none."""
+    return (
+        f"select {quote_text(table)}, {quote_text(column)} from exact.{quote_name(table)} "  # noqa: S608 - quoted
+        f"where {quote_name(column)} is not null and {sql} is null"
     )
 
 
