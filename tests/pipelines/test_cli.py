@@ -231,7 +231,8 @@ def test_status_names_lost_volumes_and_the_remedy_works(
     folder = tmp_path / "warehouse"
     shutil.copytree(published.warehouse, folder)
     at = ("--warehouse", str(folder))
-    every = (*at, "--source", published.source, "--archive", published.archive)
+    archive = ("--archive", str(shutil.copytree(published.archive, tmp_path / "archive")))
+    every = (*at, "--source", published.source, *archive)
     assert strata("status", "--json", *every).json["lost"] == []
     (data,) = (folder / "data" / "blocks").iterdir()
     data.write_bytes(data.read_bytes()[:-1])
@@ -244,7 +245,9 @@ def test_status_names_lost_volumes_and_the_remedy_works(
     assert strata("repair", *at).code == 5
     assert strata("load", "--source", published.source, *at).code == 0
     assert strata("status", "--json", *every).json["lost"] == []
-    assert strata("verify", *at, "--archive", published.archive).code == 0
+    # The lake follows, as it does in each run: what was loaded again is in files of other names.
+    assert strata("publish", *at, *archive).code == 0
+    assert strata("verify", *at, *archive).code == 0
     assert strata("sql", "select 1", *at).err == ""
 
 
