@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -12,36 +12,11 @@ from transforms.moments import Moment
 from transforms.stores.store import Store
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.files.local_files import LocalFiles
+from transforms.warehouse.files.lost_files import Sightings
 from transforms.warehouse.log.log import Log
 from transforms.warehouse.log.snapshot import Snapshot
 
 _SEEN_SECONDS = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Sighting:
-    """The keys of files that are there, and when the oldest of them was seen or put."""
-
-    keys: frozenset[str]
-    since: Moment
-
-    def is_recent(self) -> bool:
-        """Whether another look need not look for them."""
-        return self.since.passed() < _SEEN_SECONDS
-
-
-@dataclass(frozen=True, slots=True)
-class _Look:
-    """A look at the log: its number, its catalog, when the oldest of its files was seen."""
-
-    look: int
-    catalog: Catalog
-    since: Moment
-
-    @property
-    def sighting(self) -> _Sighting:
-        """What it saw so far."""
-        return _Sighting(self.catalog.seen, self.since)
 
 
 @dataclass(frozen=True)
@@ -56,6 +31,10 @@ class Backing:
     cache: Path
     cache_bytes: int | None = None
     memory_mb: int = MEMORY_MB
+    _looked: dict[int, Catalog] = field(default_factory=dict, init=False, compare=False)
+    _sightings: Sightings = field(
+        default_factory=lambda: Sightings(_SEEN_SECONDS), init=False, compare=False
+    )
 
     @cached_property
     def log(self) -> Log:
@@ -91,28 +70,13 @@ class Backing:
         """
         if not self.log.look:
             return Catalog(snapshot, self.store, self.files)
-        look, before = self.log.look, self._looks[0] if self._looks else None
-        if before and before.look == look and before.catalog.snapshot is snapshot:
-            return before.catalog
-        seen = [put for put in self._puts if put.is_recent()]
-        if before and (before.look == look or before.sighting.is_recent()):
-            seen.append(before.sighting)
-        keys = frozenset[str]().union(*(each.keys for each in seen))
-        since = max((each.since for each in seen), key=Moment.passed, default=Moment.now())
-        catalog = Catalog(snapshot, self.store, self.files, keys)
-        self._looks[:] = [_Look(look, catalog, since)]
-        self._puts.clear()
+        catalog = self._looked.get(self.log.look)
+        if catalog is None or catalog.snapshot is not snapshot:
+            catalog = Catalog(snapshot, self.store, self.files, self._sightings)
+            self._looked.clear()
+            self._looked[self.log.look] = catalog
         return catalog
 
     def saw(self, keys: Iterable[str]) -> None:
-        """Files were put into the store just now: the next catalog need not look for them."""
-        self._puts.append(_Sighting(frozenset(keys), Moment.now()))
-
-    @cached_property
-    def _puts(self) -> list[_Sighting]:
-        return []
-
-    @cached_property
-    def _looks(self) -> list[_Look]:
-        """The look that was the last to be asked for a catalog, if any."""
-        return []
+        """Files were put into the store just now: the next look need not look for them."""
+        self._sightings.add(keys, Moment.now())

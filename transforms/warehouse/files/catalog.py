@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import compress
 from pathlib import Path
@@ -16,7 +16,7 @@ from transforms.segments.segment_name import SegmentName
 from transforms.stores.store import Store
 from transforms.tables.registry import fold_case
 from transforms.warehouse.files.local_files import LocalFiles
-from transforms.warehouse.files.lost_files import absent_files
+from transforms.warehouse.files.lost_files import Sightings
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.manifest import (
     SegmentFiles,
@@ -34,13 +34,13 @@ from transforms.warehouse.manifests.shapes import Extent, QueryTables, Volume
 class Catalog:
     """One snapshot: the volumes it names and the segments they hold, ascending by block.
 
-    `present` are the keys of files that need not be looked for: this look at the store saw them.
+    `sightings` are of files that need not be looked for.
     """
 
     snapshot: Snapshot
     store: Store
     files: LocalFiles
-    present: frozenset[str] = frozenset()
+    sightings: Sightings = field(default_factory=Sightings, compare=False)
 
     @property
     def chain_id(self) -> str:
@@ -180,20 +180,8 @@ class Catalog:
     def lost(self) -> tuple[Volume, ...]:
         """The volumes with a file that is not there, or not whole; see `absent_files`."""
         files = (file for volume in self.volumes for file in volume.row_files)
-        absent = absent_files(self.store, (file for file in files if file.key not in self.present))
-        if not absent:
-            return ()
-        return tuple(
-            volume for volume in self.volumes if not absent.keys().isdisjoint(volume.row_files)
-        )
-
-    @property
-    def seen(self) -> frozenset[str]:
-        """The keys of files that were looked for and are there."""
-        if "lost" not in self.__dict__:
-            return self.present
-        there = (volume for volume in self.volumes if volume not in self.lost)
-        return self.present.union(file.key for volume in there for file in volume.row_files)
+        absent = self.sightings.absent(self.store, files).keys()
+        return tuple(v for v in self.volumes if absent and not absent.isdisjoint(v.row_files))
 
     def intact(self) -> Catalog:
         """The snapshot without the volumes that are lost."""
@@ -228,7 +216,7 @@ class Catalog:
     def of_volumes(self, volumes: Iterable[Volume]) -> Catalog:
         """The snapshot with these of its volumes only."""
         snapshot = self.snapshot.with_volumes(list(volumes))
-        return Catalog(snapshot, self.store, self.files, self.seen)
+        return Catalog(snapshot, self.store, self.files, self.sightings)
 
 
 def _last_block(item: LoadedSegment | Volume) -> int:

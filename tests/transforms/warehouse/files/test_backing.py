@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.transforms.warehouse_kit import MemorySink, history_segment
+from transforms.moments import Moment
 from transforms.objects import ObjectInfo
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
-from transforms.warehouse.files import backing
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.load_settings import LoadSettings
 from transforms.warehouse.load.loader import Loader
@@ -61,7 +61,7 @@ def test_what_one_look_saw_the_next_one_need_not_look_for(
     assert store.listed == []
     (file, *_) = (tmp_path / "warehouse" / "data" / "blocks").iterdir()
     file.unlink()
-    monkeypatch.setattr(backing, "_SEEN_SECONDS", 0.0)
+    monkeypatch.setattr(Moment, "passed", lambda _: 61.0)
     assert _lost(warehouse) == 1
 
 
@@ -90,7 +90,7 @@ def test_what_was_put_is_believed_for_no_longer_than_a_minute(
     loader.load(warehouse.survey(source).pending)  # by itself it looks at nothing afterwards
     (file,) = (tmp_path / "warehouse" / "data" / "blocks").glob("000000005-*")
     file.unlink()
-    monkeypatch.setattr(backing, "_SEEN_SECONDS", 0.0)
+    monkeypatch.setattr(Moment, "passed", lambda _: 61.0)
     assert _lost(warehouse) == 1
 
 
