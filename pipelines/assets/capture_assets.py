@@ -11,6 +11,11 @@ from pipelines.settings import Settings
 from pipelines.site.machine import machine_problem
 from pipelines.site.site import Site
 from pipelines.step_failures import retried_if_transient
+from transforms.warehouse.capture_file import (
+    load_captures,
+    refused_captures,
+    unread_captures,
+)
 
 GROUP = "captures"
 
@@ -29,8 +34,8 @@ def captures_asset() -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
     ) -> dg.MaterializeResult[None]:
         with retried_if_transient(context.retry_number):
-            report = site.warehouse.load_captures(site.source)
-        refused = site.warehouse.refused_captures()
+            report = load_captures(site.warehouse, site.source)
+        refused = refused_captures(site.warehouse)
         for line in refused:
             context.log.warning("%s, line %d: %s", line.file, line.line, line.reason)
         return dg.MaterializeResult[None](
@@ -59,7 +64,7 @@ def captures_sensor(job: str, settings: Settings) -> dg.SensorDefinition:
     ) -> dg.SensorResult:
         if site.warehouse.catalog() is None:
             return dg.SensorResult(skip_reason="no segment is loaded yet")
-        fresh = site.warehouse.new_captures(site.source)
+        fresh = unread_captures(site.warehouse, site.source)
         if not fresh:
             return dg.SensorResult(skip_reason="no new captures")
         problem = machine_problem(site) if runs_here(context.instance) else ""

@@ -7,6 +7,7 @@ import click
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import FINDINGS, OK
 from pipelines.commands.options import json_option, open_site, source_option, warehouse_option
+from transforms.warehouse.capture_file import load_captures, refused_captures
 
 
 @click.command("captures")
@@ -21,8 +22,8 @@ def command(source: str | None, warehouse: str | None, as_json: bool) -> int:
     """
     screen = Screen(as_json)
     site = open_site(source, warehouse)
-    report = site.warehouse.load_captures(site.source)
-    refused = site.warehouse.refused_captures()
+    report = load_captures(site.warehouse, site.source)
+    refused = refused_captures(site.warehouse)
     screen.table(
         "refused", ("file", "line", "reason"), ((r.file, r.line, r.reason) for r in refused)
     )

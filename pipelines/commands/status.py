@@ -72,9 +72,10 @@ def _captures_problem(site: Site, status: SiteStatus) -> str:
     if status.catalog is None or status.catalog.snapshot.captures is None:
         return ""
     from transforms.duck_errors import Error  # of use only where there are captures
+    from transforms.warehouse.capture_file import refused_captures
 
     try:
-        lines = len(site.warehouse.refused_captures())
+        lines = len(refused_captures(site.warehouse))
     except MissingFileError as error:
         return str(error)
     except Error:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from exporters.archive.archive import Archive
+from exporters.exports.staged_zips import render_part
 from exporters.locations import signing_password
 from exporters.zips.staging import PartStage
 from pipelines.settings import Settings
 from transforms.block_range import BlockRange
-from transforms.scratch import scratch_folder
 from transforms.segments.source import Source
 from transforms.stores.store import Store
 from transforms.stores.store_address import open_store
@@ -163,13 +163,9 @@ class Site:
 
     def stage_part(self, receipt: Receipt) -> None:
         """Render a loaded table of a segment from the warehouse as a staged ZIP."""
-        with (
-            scratch_folder(self.scratch()) as scratch,
-            self.warehouse.render(receipt.blocks, receipt.table) as table,
-        ):
-            self.stage.write(
-                receipt.segment, receipt.schema, table.header, table.body, receipt.rows, scratch
-            )
+        data = self.loaded_catalog().data_path(receipt.blocks, receipt.table)
+        limit = self.warehouse.backing.rendering_limit
+        render_part(self.stage, data, receipt, self.scratch(), limit)
 
     def scratch(self) -> Path:
         """A folder for unfinished ZIPs, on the file system of the parts."""

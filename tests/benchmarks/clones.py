@@ -28,7 +28,6 @@ from transforms.warehouse.load.volume_storage import store_volume
 from transforms.warehouse.load.volumes import RunFiles, finish_run
 from transforms.warehouse.manifests.data_files import file_sql, write_sql
 from transforms.warehouse.manifests.manifest import manifest_receipts, read_manifest
-from transforms.warehouse.manifests.manifest_rows import Origin
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.warehouse import Warehouse
@@ -56,13 +55,12 @@ def make_clones(folder: Path, segments: int, each: int = VOLUME_SEGMENTS) -> Non
     base = _load(warehouse, folder / "source", each)
     backing = warehouse.backing
     snapshot = backing.log.begin()
-    origin = Origin(snapshot.warehouse, snapshot.number)
     clones: list[Volume] = []
     for start in range(0, segments, each):
         with scratch_folder(backing.scratch) as scratch:
             run = _write(backing, scratch, base, start, segments)
             about = _moved_rows(backing, base, start)
-            clones.append(store_volume(backing, run, origin, *about))
+            clones.append(store_volume(backing, run, snapshot, *about))
     backing.log.commit(lambda newest: newest.with_volumes([*newest.states(), *clones]))
     warehouse.show()
     warehouse.sweep(grace_seconds=0)

@@ -29,7 +29,6 @@ from transforms.stores.store import content_sha256
 from transforms.tables.registry import HISTORY_TABLES, TableSchema, known_table
 from transforms.warehouse.load.volume_storage import store_volume
 from transforms.warehouse.load.volumes import RunFiles
-from transforms.warehouse.manifests.manifest_rows import Origin
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.warehouse_address import open_warehouse
@@ -99,7 +98,7 @@ def _make_warehouse(root: Path, segments: int, schemas: dict[str, TableSchema]) 
 
 def _volumes(root: Path, segments: int, schemas: dict[str, TableSchema]) -> Iterator[Volume]:
     backing = open_warehouse(root).backing
-    origin = Origin(backing.log.begin().warehouse, 1)
+    base = replace(backing.log.begin(), number=1)
     for start in range(0, segments, VOLUME_SEGMENTS):
         numbers = range(start, min(start + VOLUME_SEGMENTS, segments))
         names = [SegmentName(CHAIN, VERSION, blocks_of(number)) for number in numbers]
@@ -110,7 +109,7 @@ def _volumes(root: Path, segments: int, schemas: dict[str, TableSchema]) -> Iter
         receipts = [
             Receipt(name, schema, ROWS, 1, _SHA256) for name in names for schema in schemas.values()
         ]
-        yield store_volume(backing, RunFiles({}, None, None), origin, loaded, receipts)
+        yield store_volume(backing, RunFiles({}, None, None), base, loaded, receipts)
 
 
 def _make_archive(root: Path, segments: int, schemas: dict[str, TableSchema]) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.sample_history import copy_sample
+from tests.transforms.warehouse_kit import verify
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.warehouse_address import open_warehouse
 
@@ -132,7 +133,7 @@ def test_fifty_kills_leave_nothing_behind_and_lose_nothing(
 
         assert place.archive_files() == calm.archive_files()
         assert place.receipts() == calm.receipts()
-        assert list(open_warehouse(place.home / "warehouse").verify()) == []
+        assert list(verify(open_warehouse(place.home / "warehouse"))) == []
         assert list((place.home / "warehouse" / "scratch").glob("run-*")) == []
     with capsys.disabled():
         print(f"\n{kills} kills in {rounds} rounds; every round ended byte-identical")

@@ -15,6 +15,7 @@ from tests.transforms.warehouse_kit import MemorySink
 from transforms.block_range import BlockRange
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
+from transforms.warehouse.capture_file import load_captures
 from transforms.warehouse.questions.warehouse_copy import write_copy
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
@@ -41,7 +42,7 @@ def merged(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
         assert warehouse.load(Source(FolderStore(source)), some, MemorySink()).failures == []
     warehouse.compact(most_partial=1)
     assert len(warehouse.loaded_catalog().history()) == 1
-    report = warehouse.load_captures(Source(FolderStore(source)))
+    report = load_captures(warehouse, Source(FolderStore(source)))
     assert (report.captures, report.refused) == (1, 1)
     return warehouse
 

@@ -22,6 +22,7 @@ from tests.end_to_end.ranges_kit import (
 from tests.pg_csv import decode, pg_csv
 from tests.shared_folders import recorded_sites
 from tests.transforms.warehouse_kit import load_folder, render
+from tests.transforms.warehouse_kit import verify
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.verifying.verification import Kind, Verification
 
@@ -88,7 +89,7 @@ def test_every_volume_of_the_hostile_segments_verifies(loaded: list[Loaded]) -> 
     """Those of the others were proven when they were loaded, by the same reading."""
     *_, hostile = loaded
     verification = Verification()
-    assert list(hostile.warehouse.verify(verification)) == []
+    assert list(verify(hostile.warehouse, verification)) == []
     assert verification.counts[Kind.TABLES].read > len(HISTORY_TABLES)
     assert verification.counts[Kind.SEGMENTS].read == len(hostile.segments)
 

@@ -19,7 +19,13 @@ import pytest
 
 from tests.end_to_end.crash_worker import Machine, load_some, work
 from tests.segments_kit import table_rows
-from tests.transforms.warehouse_kit import MemorySink, exact_tables, history_segment, state_segment
+from tests.transforms.warehouse_kit import (
+    MemorySink,
+    exact_tables,
+    history_segment,
+    state_segment,
+    verify,
+)
 from tests.weed_kit import weed_server
 from transforms.block_range import BlockRange
 from transforms.segments.segment_name import SegmentName
@@ -164,7 +170,7 @@ def _assert_right(round_: Round, snapshot: Snapshot) -> None:
     catalog = warehouse.loaded_catalog()
     held = [segment.name for segment in catalog.segments.values()]
     assert held == [SegmentName.parse(path.name) for path in round_.segments]
-    assert list(warehouse.verify()) == []
+    assert list(verify(warehouse)) == []
     for segment in round_.segments:
         exact = exact_tables(warehouse, segment)
         assert len(exact) >= 15

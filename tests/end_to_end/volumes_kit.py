@@ -21,7 +21,6 @@ from transforms.tables.registry import known_table
 from transforms.warehouse.load.volume_storage import store_volume
 from transforms.warehouse.load.volumes import RunFiles
 from transforms.warehouse.manifests.data_files import empty_sql, write_sql
-from transforms.warehouse.manifests.manifest_rows import Origin
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.warehouse import Warehouse
@@ -51,10 +50,11 @@ def _volumes(warehouse: Warehouse, count: int, folder: Path) -> Iterator[Volume]
     with working_connection(folder) as con:
         rows = f"from {empty_sql(TABLE, schema.columns)}"
         con.execute(write_sql(file_rows(TABLE, schema.columns, f"({rows})"), empty_file, 1))
-    origin = Origin(snapshot.warehouse, snapshot.number)
     for height in range(1, count + 1):
         name = SegmentName(KIT_CHAIN, 1, BlockRange(height, height))
         source = ObjectInfo(name.file_name, 1, "1")
         segments = [LoadedSegment(name, source, "0" * 64, "", "", 0, 1)]
         receipts = [Receipt(name, schema, *empty)]
-        yield store_volume(warehouse.backing, RunFiles({}, None, None), origin, segments, receipts)
+        yield store_volume(
+            warehouse.backing, RunFiles({}, None, None), snapshot, segments, receipts
+        )

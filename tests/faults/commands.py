@@ -14,6 +14,7 @@ import transforms.stores.s3
 from pipelines.cli import main
 from pipelines.commands.group import COMMANDS
 from tests.faults.children import run_main
+from tests.transforms.warehouse_kit import verify
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
@@ -63,7 +64,7 @@ def facts(
             captures = con.execute("from main.spam_captures order by all").fetchall()
     return {
         "receipts": [_facts(receipt) for receipt in warehouse.receipts()],
-        "damage": [str(one) for one in warehouse.verify()] if proven else [],
+        "damage": [str(one) for one in verify(warehouse)] if proven else [],
         "blocks": counted,
         "captures": [str(row) for row in captures],
         "quarantine": _quarantine(warehouse),

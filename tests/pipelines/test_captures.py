@@ -21,6 +21,7 @@ from pipelines.site.site import Site
 from tests.pipelines.kit import load, make_segment, site_settings
 from tests.segments_kit import KIT_CHAIN
 from transforms.errors import ConfigError
+from transforms.warehouse import capture_file
 
 ALICE, BOB = "ab" * 32, "cd" * 32
 
@@ -114,7 +115,7 @@ def test_without_a_segment_nobody_knows_the_chain(tmp_path: Path) -> None:
     settings = site_settings(tmp_path)
     write(settings, 7, capture(ALICE, 1))
     with pytest.raises(ConfigError, match="load them before spam captures"):
-        Site(settings).warehouse.load_captures(Site(settings).source)
+        capture_file.load_captures(Site(settings).warehouse, Site(settings).source)
 
 
 def test_a_load_that_was_killed_before_it_showed_the_captures_is_made_good(
@@ -124,7 +125,7 @@ def test_a_load_that_was_killed_before_it_showed_the_captures_is_made_good(
     with monkeypatch.context() as patch:
         patch.setattr("transforms.warehouse.warehouse.Warehouse.show", _killed)
         with pytest.raises(KeyboardInterrupt):
-            Site(loaded).warehouse.load_captures(Site(loaded).source)
+            capture_file.load_captures(Site(loaded).warehouse, Site(loaded).source)
     run(loaded)
     assert seen(loaded) == [(ALICE, 1, 7)]
 

@@ -222,7 +222,7 @@ def test_the_verify_job_fails_where_something_does_not_match(loaded: Site) -> No
     (event,) = failed.filter_events(lambda event: event.is_step_failure)
     data = event.step_failure_data.user_failure_data
     assert data is not None
-    assert "the log names it, and it is not there" in (data.description or "")
+    assert "it is missing" in (data.description or "")
     (row,) = rows_of(data.metadata["findings"])
     assert (row["problem"], row["where"]) == ("missing", str(part))
 

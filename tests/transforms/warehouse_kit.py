@@ -13,13 +13,18 @@ import duckdb
 from tests.segments_kit import build_segment, entry_bytes
 from transforms.block_range import BlockRange
 from transforms.objects import StoredFile
+from transforms.scratch import scratch_folder
 from transforms.segments.segment_name import SegmentName
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import content_sha256
 from transforms.tables.registry import TableSchema, known_table, known_tables
+from transforms.verifying.findings import Finding
+from transforms.verifying.verification import Verification
+from transforms.warehouse.checks.warehouse_check import WarehouseCheck
 from transforms.warehouse.load.load_settings import LoadSettings
 from transforms.warehouse.load.loader import LoadReport
+from transforms.warehouse.load.rendering import RenderedTable, rendered_table
 from transforms.warehouse.load.table_load import PartSink
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.data_files import data_key
@@ -178,13 +183,33 @@ def relist(warehouse: Warehouse) -> None:
 
 def render(warehouse: Warehouse, blocks: BlockRange, table: str, null: str = "") -> bytes:
     """One table of one segment as CSV bytes."""
-    with warehouse.render(blocks, table, null=null) as rendered:
+    with rendering(warehouse, blocks, table, null) as rendered:
         return rendered.header + b"".join(rendered.body)
 
 
 def blocks_of(segment: Path) -> BlockRange:
     """The blocks that a segment's file name says."""
     return SegmentName.parse(segment.name).blocks
+
+
+@contextmanager
+def rendering(
+    warehouse: Warehouse, blocks: BlockRange, table: str, null: str = ""
+) -> Iterator[RenderedTable]:
+    """One table of one segment as CSV."""
+    backing, catalog = warehouse.backing, warehouse.loaded_catalog()
+    (receipt,) = (r for r in catalog.receipts(blocks, table) if r.blocks == blocks)
+    limit, data = backing.rendering_limit, catalog.data_path(blocks, table)
+    with (
+        scratch_folder(backing.scratch) as scratch,
+        rendered_table(data, scratch, receipt, null=null, memory_limit=limit) as rendered,
+    ):
+        yield rendered
+
+
+def verify(warehouse: Warehouse, verification: Verification | None = None) -> Iterator[Finding]:
+    """What is wrong with a warehouse."""
+    return WarehouseCheck(warehouse.backing, verification or Verification()).findings()
 
 
 def exact_tables(warehouse: Warehouse, segment: Path) -> dict[str, bool]:

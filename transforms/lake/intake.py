@@ -34,7 +34,7 @@ from transforms.warehouse.load.volumes import finish_run
 from transforms.warehouse.log.addition import Addition
 from transforms.warehouse.manifests.data_files import ALL_TABLES, joined_sql, rows_sql, write_sql
 from transforms.warehouse.manifests.manifest import manifest_receipts, read_columns
-from transforms.warehouse.manifests.manifest_rows import SEGMENTS, Origin, parse_segments
+from transforms.warehouse.manifests.manifest_rows import SEGMENTS, parse_segments
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.manifests.shapes import shapes_of
 
@@ -65,9 +65,7 @@ def take_run(
             if path is not None:
                 data[table] = path
         run = finish_run(con, scratch, data, shapes_of(proven))
-        newest = backing.log.begin()
-        origin = Origin(newest.warehouse, newest.number)
-        volume = store_volume(backing, run, origin, segments, proven)
+        volume = store_volume(backing, run, backing.log.begin(), segments, proven)
     _commit(backing, Addition(segments[0].name.chain_id, volume, ()))
 
 
@@ -94,8 +92,7 @@ def take_state(backing: Backing, path: Path, manifest: Path) -> None:
         if problem := state_problem(con, path, receipts, scratch):
             raise IntegrityError(f"{path.name}: {problem}")
         run = finish_run(con, scratch, {ALL_TABLES: path}, shapes_of(receipts))
-        origin = Origin(newest.warehouse, newest.number)
-        state = store_volume(backing, run, origin, [segment], receipts)
+        state = store_volume(backing, run, newest, [segment], receipts)
     _commit(backing, Addition(segment.name.chain_id, None, (state,)))
 
 

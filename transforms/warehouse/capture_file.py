@@ -6,13 +6,21 @@ from dataclasses import replace
 from pathlib import Path
 
 from transforms.errors import ConfigError
-from transforms.objects import ObjectReader, StoredFile
+from transforms.objects import ObjectInfo, StoredFile
 from transforms.scratch import scratch_folder
-from transforms.spam.capture_tables import CaptureReport, new_captures, write_captures
+from transforms.segments.source import Source
+from transforms.spam.capture_sources import RefusedLine
+from transforms.spam.capture_tables import (
+    CaptureReport,
+    new_captures,
+    refused_lines,
+    write_captures,
+)
 from transforms.stores.store import content_sha256
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.volume_storage import store_file
 from transforms.warehouse.log.snapshot import Snapshot
+from transforms.warehouse.warehouse import Warehouse
 
 
 def captures_path(backing: Backing, snapshot: Snapshot | None) -> Path | None:
@@ -23,20 +31,34 @@ def captures_path(backing: Backing, snapshot: Snapshot | None) -> Path | None:
     return backing.files.path(snapshot.captures)
 
 
-def load_captures(backing: Backing, reader: ObjectReader) -> CaptureReport:
-    """Load the captures that are new in a source; bad lines are kept aside with their reason.
+def unread_captures(warehouse: Warehouse, source: Source) -> list[ObjectInfo]:
+    """The files of spam captures that `load_captures` would read."""
+    path = captures_path(warehouse.backing, warehouse.snapshot())
+    return new_captures(path, source.reader)
 
-    May be killed and run again, beside loads and any readers; of two at once the slower one begins
-    anew. Raises `ConfigError` before the first segment, which names the chain.
+
+def refused_captures(warehouse: Warehouse) -> list[RefusedLine]:
+    """The lines of spam captures that are none, with their reasons."""
+    return refused_lines(captures_path(warehouse.backing, warehouse.snapshot()))
+
+
+def load_captures(warehouse: Warehouse, source: Source) -> CaptureReport:
+    """Load the spam captures that are new in a source (spec 4.6; decisions, spam statistics).
+
+    Bad lines are kept aside with their reason. May be killed and run again, beside loads and any
+    readers; of two at once the slower one begins anew. Raises `ConfigError` before the first
+    segment, which names the chain.
     """
+    backing, reader = warehouse.backing, source.reader
     while True:
-        snapshot = backing.log.newest()
+        snapshot = warehouse.snapshot()
         if snapshot is None or not snapshot.chain_id:
-            where = backing.store.describe()
+            where = warehouse.describe()
             raise ConfigError(f"{where} holds no segments yet: load them before spam captures")
         current = captures_path(backing, snapshot)
         fresh = new_captures(current, reader)
         if not fresh:
+            warehouse.show()  # what was loaded by one that was killed before it did
             return CaptureReport()
         with scratch_folder(backing.scratch) as scratch:
             path = scratch / "captures.duckdb"
@@ -44,8 +66,7 @@ def load_captures(backing: Backing, reader: ObjectReader) -> CaptureReport:
                 path, current, fresh, reader, snapshot.chain_id, backing.memory_limit
             )
             sha256 = content_sha256(path)
-            key = f"spam/{sha256}.duckdb"
-            stored = store_file(backing.store, key, sha256, path)
+            stored = store_file(backing.store, f"spam/{sha256}.duckdb", sha256, path)
         old = snapshot.captures
 
         def change(
@@ -54,4 +75,5 @@ def load_captures(backing: Backing, reader: ObjectReader) -> CaptureReport:
             return replace(newest, captures=new) if newest.captures == old else None
 
         if backing.log.commit(change).captures == stored:
+            warehouse.show()
             return report

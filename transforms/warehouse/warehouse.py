@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING
 from transforms.block_range import BlockRange
 from transforms.duck import Connection, read_only_connection
 from transforms.duck_files import remove_spills
-from transforms.errors import BusyError, ConfigError, IntegrityError, RangeError
+from transforms.errors import BusyError, ConfigError, IntegrityError
 from transforms.machine_errors import MemoryLimitError
-from transforms.objects import ObjectInfo
 from transforms.open_files import check_open_files, naming_open_files
 from transforms.scratch import exclusive, scratch_folder, sweep_scratch
 from transforms.segments.inventory import NOTHING_HELD, SegmentFile
@@ -44,17 +43,12 @@ from transforms.warehouse.survey import Survey, survey
 from transforms.warehouse.views.catalog_file import CURRENT, CatalogFile, Shown, write_catalog
 
 if TYPE_CHECKING:
-    from transforms.spam.capture_sources import RefusedLine
-    from transforms.spam.capture_tables import CaptureReport
-    from transforms.verifying.findings import Finding
-    from transforms.verifying.verification import Verification
     from transforms.warehouse.load.loader import LoadReport
-    from transforms.warehouse.load.rendering import RenderedTable
     from transforms.warehouse.load.table_load import PartSink
     from transforms.warehouse.merge.compaction import Merged
 
-# Each of these is a quarter of the package, and who looks or reads needs none of them: what loads,
-# merges, renders or proves is imported where that is done.
+# Each of these is a quarter of the package, and who looks or reads needs none of them: what loads
+# or merges is imported where that is done.
 _log = logging.getLogger(__name__)
 
 
@@ -226,33 +220,6 @@ class Warehouse:
         path = self._catalog_file.made(catalog.intact())
         return Shown(path or self._catalog_file.path(), is_new=path is not None)
 
-    def load_captures(self, source: Source) -> CaptureReport:
-        """Load the spam captures that are new in a source (spec 4.6; decisions, spam statistics).
-
-        Raises `ConfigError` before the first load of segments, which names the chain. May be killed
-        and run again, beside loads and readers.
-        """
-        from transforms.warehouse.capture_file import load_captures
-
-        self.snapshot()
-        report = load_captures(self._backing, source.reader)
-        self.show()
-        return report
-
-    def new_captures(self, source: Source) -> list[ObjectInfo]:
-        """The files of spam captures that `load_captures` would read."""
-        from transforms.spam.capture_tables import new_captures
-        from transforms.warehouse.capture_file import captures_path
-
-        return new_captures(captures_path(self._backing, self.snapshot()), source.reader)
-
-    def refused_captures(self) -> list[RefusedLine]:
-        """The lines of spam captures that are none, with their reasons."""
-        from transforms.spam.capture_tables import refused_lines
-        from transforms.warehouse.capture_file import captures_path
-
-        return refused_lines(captures_path(self._backing, self.snapshot()))
-
     def record_refusals(self, survey: Survey) -> None:
         """Keep the survey's refusals in the quarantine, and forget files that may be tried now."""
         if self.snapshot() is not None or survey.inventory.refused:
@@ -311,38 +278,6 @@ class Warehouse:
         """Open a snapshot read-only; its views are those of `current.duckdb`. See `views`."""
         with self.views(extent, tables, catalog) as path, read_only_connection(path) as con:
             yield con
-
-    @contextmanager
-    def render(self, blocks: BlockRange, table: str, *, null: str = "") -> Iterator[RenderedTable]:
-        """Render one table of one segment as CSV (spec 2.8.1-5); see `rendered_table`.
-
-        Raises `RangeError` where the segment is not loaded, or has no such table.
-        """
-        from transforms.warehouse.load.rendering import rendered_table
-
-        catalog = self.loaded_catalog()
-        data = catalog.data_path(blocks, table)
-        receipts = [r for r in catalog.receipts(blocks, table) if r.blocks == blocks]
-        if not receipts:
-            raise RangeError(f"segment {blocks} has no table {table}")
-        with (
-            scratch_folder(self._backing.scratch) as scratch,
-            rendered_table(
-                data,
-                scratch,
-                receipts[0],
-                null=null,
-                memory_limit=self._backing.rendering_limit,
-            ) as rendered,
-        ):
-            yield rendered
-
-    def verify(self, verification: Verification | None = None) -> Iterator[Finding]:
-        """Prove the log, all files and every table; yields what is wrong. See `WarehouseCheck`."""
-        from transforms.verifying.verification import Verification
-        from transforms.warehouse.checks.warehouse_check import WarehouseCheck
-
-        return WarehouseCheck(self._backing, verification or Verification()).findings()
 
     def compact(self, most_partial: int = MOST_PARTIAL) -> Merged:
         """Merge neighbouring volumes until few are left; see `plan_merges`."""

@@ -17,6 +17,7 @@ from transforms.objects import StoredFile
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import content_sha256
+from transforms.warehouse.capture_file import load_captures
 from transforms.warehouse.log.snapshot import Snapshot
 
 _PARTY = "c1" * 32
@@ -102,7 +103,7 @@ def test_a_capture_with_half_a_pair_that_was_loaded_before_is_answered(site: Sit
     captures = site.source_folder / "spam" / f"{CHAIN}-9.ndjson"
     captures.parent.mkdir()
     captures.write_text(json.dumps(_CAPTURE))
-    site.warehouse.load_captures(Source(FolderStore(site.source_folder)))
+    load_captures(site.warehouse, Source(FolderStore(site.source_folder)))
     _change_captures(site, "replace(statistics, 'X', '\\ud800')")
     with serving(settings(site.locations, grpc=True)) as served:
         with served.client() as client:

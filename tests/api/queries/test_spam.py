@@ -15,6 +15,7 @@ from tests.segments_kit import block_time, build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
+from transforms.warehouse.capture_file import load_captures
 from transforms.warehouse.warehouse_address import open_warehouse
 
 _SEEN, _EARLIER, _UNSEEN = "aa" * 32, "bb" * 32, "cc" * 32
@@ -87,7 +88,7 @@ def snapshots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenSnapshot
     captures.parent.mkdir()
     captures.write_text(f"{_capture(_SEEN, _EPOCH)}\n{_capture(_EARLIER, _EPOCH - 2)}\n")
     load(root / "source", root / "warehouse")
-    open_warehouse(root / "warehouse").load_captures(Source(FolderStore(root / "source")))
+    load_captures(open_warehouse(root / "warehouse"), Source(FolderStore(root / "source")))
     with OpenSnapshots.open(open_warehouse(root / "warehouse")) as opened:
         yield opened
 
@@ -218,8 +219,8 @@ def test_new_captures_are_picked_up_without_a_new_snapshot(tmp_path: Path) -> No
             captures = tmp_path / "source" / "spam" / f"kit-chain-{epoch}.ndjson"
             captures.parent.mkdir(exist_ok=True)
             captures.write_text(_capture(_SEEN, epoch))
-            open_warehouse(tmp_path / "warehouse").load_captures(
-                Source(FolderStore(tmp_path / "source"))
+            load_captures(
+                open_warehouse(tmp_path / "warehouse"), Source(FolderStore(tmp_path / "source"))
             )
             assert opened.refresh()
             assert not opened.refresh()

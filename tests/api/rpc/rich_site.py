@@ -21,6 +21,7 @@ from tests.segments_kit import Table, block_time, build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
+from transforms.warehouse.capture_file import load_captures
 
 LAST = 10
 SPEC, CAPTURED, UNSEEN = "f1" * 32, "aa" * 32, "cc" * 32
@@ -64,7 +65,7 @@ def rich_site(root: Path) -> Site:
     captures.parent.mkdir()
     captures.write_text(_capture())
     site.load()
-    site.warehouse.load_captures(Source(FolderStore(site.source_folder)))
+    load_captures(site.warehouse, Source(FolderStore(site.source_folder)))
     site.publish()
     return site
 

@@ -24,7 +24,7 @@ from transforms.segments.source import Source
 from transforms.spam.capture_tables import CaptureReport
 from transforms.spam.lines import CaptureLineError, format_nanos, parse_capture, parse_nanos
 from transforms.stores.folder_store import FolderStore
-from transforms.warehouse.capture_file import captures_path
+from transforms.warehouse.capture_file import captures_path, load_captures, refused_captures
 from transforms.warehouse.warehouse_address import open_warehouse
 
 _CHAIN = "kit-chain"
@@ -169,7 +169,7 @@ class _Source:
         (self.folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
 
     def load(self) -> CaptureReport:
-        return self.warehouse.load_captures(Source(FolderStore(self.folder.parent)))
+        return load_captures(self.warehouse, Source(FolderStore(self.folder.parent)))
 
     def file(self) -> Path | None:
         return captures_path(self.warehouse.backing, self.warehouse.snapshot())
@@ -232,7 +232,7 @@ def test_content_that_json_or_duckdb_could_not_hold_refuses_its_line_and_no_othe
         path.write_bytes(line + b"\n" + _line(party="cd", epoch=height).encode())
     source.write("kit-chain-99.ndjson", _line(votes={"statistics": [{"proposal": "a\0b"}]}))
     assert source.load() == CaptureReport(len(bad) + 1, captures=len(bad) + 1, refused=len(bad))
-    refused = source.warehouse.refused_captures()
+    refused = refused_captures(source.warehouse)
     for known, reason in zip(refused, bad, strict=True):
         assert re.search(reason, known.reason), (reason, known.reason)
     assert source.captures()["cd"] == (99 + len(bad), 99 + len(bad))
@@ -242,9 +242,7 @@ def test_a_file_of_a_name_that_cannot_be_fetched_holds_up_no_other(source: _Sour
     source.write("kit-chain-1\n2.ndjson", _line())
     source.write("kit-chain-5.ndjson", _line())
     assert source.load() == CaptureReport(files=2, captures=1, refused=1)
-    assert (
-        "it is not named spam/kit-chain-<height>" in source.warehouse.refused_captures()[0].reason
-    )
+    assert "it is not named spam/kit-chain-<height>" in refused_captures(source.warehouse)[0].reason
 
 
 @pytest.mark.parametrize("megabytes", [4, 10])
@@ -268,18 +266,18 @@ def test_bad_lines_are_kept_aside_with_file_and_line_and_the_rest_is_loaded(
     long = "x" * (2**20 + 10)
     source.write("kit-chain-7.ndjson", "nonsense", _line(), long, "", _line(party="zz"))
     assert source.load() == CaptureReport(files=1, captures=1, refused=3)
-    assert [(line.file, line.line) for line in source.warehouse.refused_captures()] == [
+    assert [(line.file, line.line) for line in refused_captures(source.warehouse)] == [
         ("spam/kit-chain-7.ndjson", 1),
         ("spam/kit-chain-7.ndjson", 3),
         ("spam/kit-chain-7.ndjson", 5),
     ]
-    refused = source.warehouse.refused_captures()
+    refused = refused_captures(source.warehouse)
     assert refused[0].text == "nonsense"
     assert refused[1].reason == "it is longer than 1048576 bytes"
     assert len(refused[1].text) == 1000
     source.write("kit-chain-7.ndjson", _line())
     source.load()
-    assert source.warehouse.refused_captures() == []
+    assert refused_captures(source.warehouse) == []
 
 
 @pytest.mark.parametrize("name", ["other-7.ndjson", "kit-chain-x.ndjson", "kit-chain.ndjson"])
@@ -287,7 +285,7 @@ def test_a_file_of_another_name_or_chain_is_refused_whole(source: _Source, name:
     source.write(name, _line())
     source.write("kit-chain-1.txt", "is no capture at all")
     assert source.load() == CaptureReport(files=1, captures=0, refused=1)
-    (refused,) = source.warehouse.refused_captures()
+    (refused,) = refused_captures(source.warehouse)
     assert (refused.file, refused.line) == (f"spam/{name}", 0)
     assert "it is not named spam/kit-chain-<height>.ndjson" in refused.reason
 
@@ -295,7 +293,7 @@ def test_a_file_of_another_name_or_chain_is_refused_whole(source: _Source, name:
 def test_a_file_whose_name_is_no_utf_8_is_refused_once(source: _Source) -> None:
     source.write(os.fsdecode(b"kit-chain-\xff7.ndjson"), _line())
     assert source.load() == CaptureReport(files=1, captures=0, refused=1)
-    (refused,) = source.warehouse.refused_captures()
+    (refused,) = refused_captures(source.warehouse)
     assert refused.file == "spam/kit-chain-\\xff7.ndjson"
     assert source.load() == CaptureReport()
     source.write("kit-chain-8.ndjson", _line())
@@ -309,7 +307,7 @@ def test_a_damaged_archive_gives_what_can_be_unpacked(source: _Source) -> None:
     report = source.load()
     assert report.refused == 1
     assert 0 < report.captures < 3000
-    (refused,) = source.warehouse.refused_captures()
+    (refused,) = refused_captures(source.warehouse)
     assert refused.line == 0
     assert "cannot be unpacked after line" in refused.reason
 
@@ -318,7 +316,7 @@ def test_a_source_without_captures_leaves_no_trace(source: _Source) -> None:
     before = source.warehouse.snapshot()
     assert source.load() == CaptureReport()
     assert source.file() is None
-    assert source.warehouse.refused_captures() == []
+    assert refused_captures(source.warehouse) == []
     assert source.warehouse.snapshot() == before
 
 
@@ -335,7 +333,7 @@ if sys.argv[3] == "before":
     captures.store_file = lambda *_: os._exit(9)
 else:
     Log.commit = lambda *_: os._exit(9)
-open_warehouse(sys.argv[1]).load_captures(Source(FolderStore(Path(sys.argv[2]))))
+captures.load_captures(open_warehouse(sys.argv[1]), Source(FolderStore(Path(sys.argv[2]))))
 """
 
 

@@ -25,6 +25,7 @@ from tests.transforms.warehouse_kit import (
     load_folder,
     query,
     state_segment,
+    verify,
 )
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
@@ -143,7 +144,7 @@ def _assert_whole(warehouse: Warehouse, segments: list[Path]) -> None:
     assert held == [segment.name for segment in segments]
     heights = "select count(*), count(distinct height) from blocks"
     assert query(warehouse, heights) == [(2 * len(segments), 2 * len(segments))]
-    assert list(warehouse.verify()) == []
+    assert list(verify(warehouse)) == []
     for segment in segments:
         assert all(exact_tables(warehouse, segment).values())
     assert list(warehouse.quarantined()) == []

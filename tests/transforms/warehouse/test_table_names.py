@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.segments_kit import table_rows
-from tests.transforms.warehouse_kit import Held, exact_tables, history_segment, load_folder, query
+from tests.transforms.warehouse_kit import (
+    Held,
+    exact_tables,
+    history_segment,
+    load_folder,
+    query,
+    verify,
+)
 from transforms.tables.registry import RESERVED_TABLES, tables_ever
 from transforms.warehouse.warehouse_address import open_warehouse
 
@@ -36,7 +43,7 @@ def test_a_table_may_have_any_plain_name(tmp_path: Path, folder: str) -> None:
     for compacted in (False, True):
         if compacted:
             warehouse.compact(most_partial=1)
-        assert list(warehouse.verify()) == []
+        assert list(verify(warehouse)) == []
         with warehouse.connect() as con:
             for name in _NAMES:
                 for schema in ("main", "exact"):

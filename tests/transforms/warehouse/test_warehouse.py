@@ -25,6 +25,7 @@ from tests.transforms.warehouse_kit import (
     relist,
     render,
     state_segment,
+    verify,
 )
 from transforms.block_range import BlockRange
 from transforms.errors import ConfigError, IntegrityError, RangeError
@@ -83,7 +84,7 @@ def test_a_warehouse_that_was_never_used_touches_nothing(tmp_path: Path) -> None
     assert warehouse.catalog() is None
     assert list(warehouse.quarantined()) == []
     assert warehouse.receipts() == []
-    assert [finding.problem for finding in warehouse.verify()] == [Problem.NOTHING]
+    assert [finding.problem for finding in verify(warehouse)] == [Problem.NOTHING]
     assert warehouse.sweep() == []
     assert len(_survey(warehouse, tmp_path / "s").pending) == 1
     assert not warehouse.cache.exists()
@@ -206,7 +207,7 @@ def test_rendering_leaves_no_scratch(small: Warehouse) -> None:
 
 def test_a_whole_warehouse_verifies_table_by_table(held: Held) -> None:
     verification = Verification()
-    assert list(held.warehouse.verify(verification)) == []
+    assert list(verify(held.warehouse, verification)) == []
     catalog = held.warehouse.loaded_catalog()
     counts = verification.counts
     assert counts[Kind.TABLES].read == sum(len(volume.shapes) for volume in catalog.volumes)
@@ -247,7 +248,7 @@ _DAMAGES: dict[str, Callable[[Path], None]] = {
 def test_a_damaged_data_file_is_found_and_named(small: Warehouse, damage: str) -> None:
     path = _data(small)
     _DAMAGES[damage](path)
-    findings = list(small.verify())
+    findings = list(verify(small))
     assert findings
     for finding in findings:
         assert path.name in finding.place
@@ -267,7 +268,7 @@ def test_rows_that_were_changed_no_longer_render(small: Warehouse) -> None:
     relist(small)
     with pytest.raises(IntegrityError, match="table orders of segment 1-2 no longer renders"):
         render(small, BlockRange(1, 2), "orders")
-    (finding,) = small.verify()
+    (finding,) = verify(small)
     assert "orders: segment 1-2" in finding.what
 
 
@@ -287,14 +288,14 @@ def test_rows_that_were_changed_no_longer_render(small: Warehouse) -> None:
 def test_any_change_of_the_rows_is_found(small: Warehouse, change: str) -> None:
     change_rows(_data(small), change)
     relist(small)
-    assert any(finding.what.startswith("orders: ") for finding in small.verify())
+    assert any(finding.what.startswith("orders: ") for finding in verify(small))
 
 
 @pytest.mark.parametrize("damage", ["removed", "cut in half", "flipped at 25.0%"])
 def test_a_damaged_manifest_is_found_and_named(small: Warehouse, damage: str) -> None:
     key = small.loaded_catalog().history()[0].key
     _DAMAGES[damage](small.cache / key)
-    (finding,) = small.verify()
+    (finding,) = verify(small)
     assert finding.place.endswith(key)
 
 
@@ -332,12 +333,12 @@ def test_an_index_file_that_does_not_follow_from_its_volume_is_found(
             for item in newest.volumes
         )
     )
-    found = [finding for finding in warehouse.verify() if other.key in finding.place]
+    found = [finding for finding in verify(warehouse) if other.key in finding.place]
     assert [finding.what for finding in found] == [
         f"the lookup {table} does not follow from its tables"
     ]
     (warehouse.cache / other.key).unlink()
-    (finding,) = (finding for finding in warehouse.verify() if other.key in finding.place)
+    (finding,) = (finding for finding in verify(warehouse) if other.key in finding.place)
     assert finding.problem == Problem.MISSING
 
 
@@ -352,12 +353,12 @@ def test_the_remedy_that_is_named_works(tmp_path: Path, kind: str) -> None:
     assert catalog is not None
     volumes = catalog.history() if kind == "history" else catalog.states()
     (warehouse.cache / volumes[-1].key).unlink()
-    (finding,) = warehouse.verify()
+    (finding,) = verify(warehouse)
     assert finding.place.endswith(volumes[-1].key)
     pending = _survey(warehouse, folder).pending
     assert [file.blocks for file in pending] == [BlockRange(3, 4)]
     assert load_folder(warehouse.cache, folder).failures == []
-    assert list(warehouse.verify()) == []
+    assert list(verify(warehouse)) == []
     assert query(warehouse, "select count(*), count(distinct height) from blocks") == [(4, 4)]
     assert query(warehouse, "select count(*) from parties") == [(0,)]
     assert _survey(warehouse, folder).pending == ()
@@ -382,7 +383,7 @@ def test_a_sweep_waits_for_the_readers_of_older_snapshots(tmp_path: Path) -> Non
     assert warehouse.sweep(grace_seconds=3600) == []
     swept = [key for key in warehouse.sweep(grace_seconds=-1) if not key.startswith("log/")]
     assert swept == sorted(file.key for file in state.files)
-    assert list(warehouse.verify()) == []
+    assert list(verify(warehouse)) == []
     assert query(warehouse, "select count(*) from blocks") == [(4,)]
 
 

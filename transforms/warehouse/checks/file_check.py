@@ -10,11 +10,12 @@ from transforms.duck import Connection, quote_files
 from transforms.duck_files import FOREIGN_LOG, log_beside
 from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import StoredFile
-from transforms.stores.store import content_sha256, object_sha256
+from transforms.stores.store import content_sha256
 from transforms.tables.file_columns import OWN_TYPES, FileColumn, duck_type
 from transforms.tables.registry import TableSchema, fold_case
 from transforms.verifying.findings import REPAIR, Finding, Problem, Remedy, remove, unreadable
 from transforms.warehouse.files.backing import Backing
+from transforms.warehouse.files.lost_files import MISSING, damage
 from transforms.warehouse.load.rendering import rendering_problem, table_digests
 from transforms.warehouse.manifests.data_files import file_sql, rows_sql, state_sql
 from transforms.warehouse.manifests.receipts import Receipt
@@ -22,14 +23,9 @@ from transforms.warehouse.manifests.receipts import Receipt
 NOT_READ = (Problem.MISSING, Problem.UNREADABLE)
 """What is found of a file that could not be read to its end."""
 
-NOT_THERE = "the log names it, and it is not there"
-
 
 def file_findings(backing: Backing, file: StoredFile, remedy: Remedy) -> Iterator[Finding]:
-    """Hash a file that a snapshot names; of a bucket's, also the copy in this machine's cache.
-
-    Where the cache has no copy of a volume, the file is downloaded into it, which hashes it.
-    """
+    """Hash a file that a snapshot names; of a bucket's, also the copy in this machine's cache."""
     place = backing.store.describe(file.key)
     local = backing.store.path(file.key)
     with suppress(ConfigError):  # the cache keeps no copies of that kind
@@ -38,22 +34,26 @@ def file_findings(backing: Backing, file: StoredFile, remedy: Remedy) -> Iterato
     if local and (log := log_beside(local)):
         yield Finding(Problem.DAMAGED, str(log), FOREIGN_LOG, REPAIR)
     try:
-        if copy is not None and not copy.exists():
-            backing.files.bring([file])
+        if copy and not copy.exists():
+            backing.files.bring([file])  # which hashes it, and has it here for what follows
             return
-        digest = object_sha256(backing.store, file.key)
-        if digest != file.sha256:
-            what = f"it hashes to SHA-256 {digest}, not {file.sha256} as when it was written"
-            yield Finding(Problem.DAMAGED, place, what, remedy)
+        if problem := damage(backing.store, file):
+            yield damage_finding(place, problem, remedy)
     except FileNotFoundError:
-        yield Finding(Problem.MISSING, place, NOT_THERE, remedy)
+        yield damage_finding(place, MISSING, remedy)
     except IntegrityError as error:
         yield Finding(Problem.DAMAGED, place, str(error), remedy)
     except OSError as error:
         yield Finding(Problem.UNREADABLE, place, unreadable(error, place), remedy)
-    if copy is not None and copy.exists() and content_sha256(copy) != file.sha256:
+    if copy and copy.exists() and content_sha256(copy) != file.sha256:
         what = f"this copy of {place} does not hash to {file.sha256}"
         yield Finding(Problem.DAMAGED, str(copy), what, remove(str(copy)))
+
+
+def damage_finding(place: str, problem: str, remedy: Remedy) -> Finding:
+    """The finding of a file that is missing or damaged; see `damage` and `absent_files`."""
+    kind = Problem.MISSING if problem == MISSING else Problem.DAMAGED
+    return Finding(kind, place, f"it {problem}", remedy)
 
 
 def file_types(con: Connection, path: Path) -> Mapping[str, str]:

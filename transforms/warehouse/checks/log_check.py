@@ -12,7 +12,6 @@ from transforms.verifying.findings import (
     Finding,
     Problem,
     Remedy,
-    move_away,
     remove,
     unreadable,
 )
@@ -25,7 +24,6 @@ from transforms.warehouse.merge.sweep import (
     ORPHAN_SECONDS,
     Coverage,
     folder_listing,
-    is_ours,
     unnamed,
 )
 from transforms.warehouse.repair.older_log import LogState, lacking
@@ -33,10 +31,7 @@ from transforms.warehouse.views.catalog_file import OWN_VIEWS, CatalogFile, read
 
 _DAY_SECONDS = 24 * 3600.0
 VIEWS_MADE_AGAIN = Remedy(('strata sql "select 1"',), f"it makes the file anew; {OWN_VIEWS}")
-_COVERED = Remedy(("strata compact",))
-_UNCOVERED = Remedy(
-    ("strata load", "strata compact"), "where the source no longer has these blocks, move it away"
-)
+_LOAD_AND_SWEEP = Remedy(("strata load", "strata compact"), "if it stays, move it away")
 
 
 def log_findings(
@@ -87,37 +82,28 @@ def view_findings(backing: Backing) -> Iterator[Finding]:
 
 
 def orphan_findings(backing: Backing, snapshot: Snapshot) -> Iterator[Finding]:
-    """Files in the warehouse's folders that have no business there.
+    """Files in the warehouse's folders that nothing names, and no sweep removes.
 
-    What a killed load left is none at first: a sweep removes it after a week, unless no volume has
-    the same blocks.
+    Of a killed load these are its manifests, which repair takes in, and what it left of blocks that
+    no volume has.
     """
     store, now = backing.store, backing.store.now()
-    dropped, keys = {file.key for file in snapshot.dropped}, snapshot.named_keys()
+    known = {file.key for file in snapshot.dropped} | snapshot.named_keys()
     listing = folder_listing(store)
     coverage = Coverage(backing.catalog(snapshot))
     unknown = {info.key for info in lacking(listing["manifests"], snapshot)}
     runs = {_run_of(key) for key in unknown}  # of their other files nothing else is to be said
-    for info in listing[LOG]:
-        if not is_snapshot_key(info.key):
-            place = store.describe(info.key)
-            what = "it is no snapshot of the log"
-            yield Finding(Problem.ORPHAN, place, what, move_away(place))
-    for info in unnamed(listing, snapshot):
-        age, place, remedy = now - info.modified, store.describe(info.key), REPAIR
-        if info.key in dropped or info.key.removesuffix(".wal") in keys:  # found with its file
-            continue
-        if not is_ours(info.key):
-            what, remedy = "no file of a warehouse has such a name", move_away(place)
-        elif info.key in unknown and age > _DAY_SECONDS:  # a load may be about to name it
+    strange = [info for info in listing[LOG] if not is_snapshot_key(info.key)]
+    for info in (*strange, *unnamed(listing, snapshot)):
+        age, place = now - info.modified, store.describe(info.key)
+        if info.key in unknown and age > _DAY_SECONDS:  # a load may be about to name it
             what = "no snapshot names it, and it has blocks that the log lacks"
-        elif _run_of(info.key) in runs or age <= ORPHAN_SECONDS + _DAY_SECONDS:
+            yield Finding(Problem.ORPHAN, place, what, REPAIR)
+        elif info.key.removesuffix(".wal") in known or _run_of(info.key) in runs:
             continue
-        elif coverage.is_removable(info.key):
-            what, remedy = "no snapshot names it, and no load has removed it", _COVERED
-        else:
-            what, remedy = "no snapshot names it, and no volume has all of its blocks", _UNCOVERED
-        yield Finding(Problem.ORPHAN, place, what, remedy)
+        elif age > ORPHAN_SECONDS and not coverage.is_removable(info.key):
+            what = "no snapshot names it, and no sweep removes it"
+            yield Finding(Problem.ORPHAN, place, what, _LOAD_AND_SWEEP)
 
 
 def _run_of(key: str) -> str:

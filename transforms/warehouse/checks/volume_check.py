@@ -41,6 +41,9 @@ from transforms.warehouse.load.volumes import volume_sources
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.manifests.shapes import Volume
 
+_Read = Callable[[Connection, Path], str]
+"""Reads files with a connection and a scratch folder; says what is wrong, "" if nothing."""
+
 # What rows that were damaged, and not found out by checksums, can make of parsing.
 _NONSENSE = (sqlite3.Error, StrataError, ValueError, TypeError, LookupError)
 
@@ -86,67 +89,60 @@ class VolumeCheck:
         if file is None:
             counts.read(Kind.TABLES, int(is_whole))
             if any(receipt.rows for receipt in receipts):
+                place = self._backing.store.describe(self._volume.key)
                 what = f"it has rows of {tables[0]}, and no data file for them"
-                yield self._finding(self._volume.file, Problem.DISAGREEMENT, what)
+                yield Finding(Problem.DISAGREEMENT, place, what, _anew(place, REPAIR_AND_LOAD))
             return
-        proof = self._proof(file)
-        is_proven = self._check.proven.has(proof)
-        findings = [] if is_proven else [*file_findings(self._backing, file, REPAIR_AND_LOAD)]
+        read = partial(self._rows_problem, file, receipts)
+        is_read = is_whole and self._receipts is not None
+        findings = self._examine(file, REPAIR_AND_LOAD, file.size, read if is_read else None)
+        yield from findings
         if any(finding.problem in NOT_READ for finding in findings):
-            yield from findings
             return
-        read = self._state_problem if self._volume.kind == "state" else self._data_problem
-        if is_whole and self._receipts is not None and not (is_proven or findings):
-            if problem := self._problem(file, file.size, partial(read, file, receipts)):
-                findings = [self._finding(file, Problem.DAMAGED, problem)]
-            else:
-                self._check.proven.keep(proof)
         counts.read(Kind.BYTES, file.size)
         counts.read(Kind.TABLES, len(tables) if is_whole else 0)
-        yield from findings
 
-    def _data_problem(
+    def _rows_problem(
         self, file: StoredFile, receipts: Sequence[Receipt], con: Connection, scratch: Path
     ) -> str:
-        """What is wrong with a data file, "" if nothing."""
-        path, table = self._backing.files.path(file), receipts[0].table
+        """How a file has other rows than its receipts say, "" if not."""
+        path = self._backing.files.path(file)
+        if self._volume.kind == "state":
+            return state_problem(con, path, receipts, scratch)
+        table = receipts[0].table
         columns = file_columns(table, self._volume.shapes[table].column_list())
         problem = types_problem(con, path, columns) or csvs_problem(con, path, receipts, scratch)
         return f"{table}: {problem}" if problem else ""
-
-    def _state_problem(
-        self, file: StoredFile, receipts: Sequence[Receipt], con: Connection, scratch: Path
-    ) -> str:
-        """What is wrong with the file of a state, "" if nothing."""
-        return state_problem(con, self._backing.files.path(file), receipts, scratch)
 
     def _index(self, *, is_sound: bool) -> Iterator[Finding]:
         """The index file, whose bytes are proven, and what it has where the rows are sound."""
         file, volume, files = self._volume.index, self._volume, self._backing.files
         if file is None:
             return
-        proof = self._proof(file)
-        if self._check.proven.has(proof):
-            return
-        findings = [*file_findings(self._backing, file, REPAIR)]
-        yield from findings
-        if findings or not is_sound or self._check.is_quick:
-            return
+        index_path = files.path(file)
 
         def read(con: Connection, _: Path) -> str:
-            with (
-                files.hold(volume.data.values()),
-                closing(open_index(files.path(file))) as index,
-            ):
+            with files.hold(volume.data.values()), closing(open_index(index_path)) as index:
                 return prove_lookups(con, index, volume_sources(files, volume))
 
-        if problem := self._problem(file, volume.size, read):
-            remedy = Remedy((*move_away(proof.place).commands, *REPAIR.commands))
-            yield Finding(Problem.DAMAGED, proof.place, problem, remedy)
-        else:
-            self._check.proven.keep(proof)
+        is_read = is_sound and not self._check.is_quick
+        yield from self._examine(file, REPAIR, volume.size, read if is_read else None)
 
-    def _problem(self, file: StoredFile, size: int, read: Callable[[Connection, Path], str]) -> str:
+    def _examine(
+        self, file: StoredFile, remedy: Remedy, size: int, read: _Read | None
+    ) -> list[Finding]:
+        """Hash a file unless it was proven; if it is whole, `read` it, for so many bytes."""
+        proof = self._proof(file)
+        if self._check.proven.has(proof):
+            return []
+        findings = [*file_findings(self._backing, file, remedy)]
+        if read is not None and not findings:
+            if problem := self._problem(file, size, read):
+                return [Finding(Problem.DAMAGED, proof.place, problem, _anew(proof.place, remedy))]
+            self._check.proven.keep(proof)
+        return findings
+
+    def _problem(self, file: StoredFile, size: int, read: _Read) -> str:
         """What `read`, of so many bytes, says is wrong with a file; errors of the machine pass."""
         backing = self._backing
         path = backing.files.path(file)
@@ -177,8 +173,7 @@ class VolumeCheck:
         place = self._backing.store.describe(file.key)
         return Proof(place, info.version if info else "", recorded)
 
-    def _finding(self, file: StoredFile, problem: Problem, what: str) -> Finding:
-        """A file that is whole, and not what its records say."""
-        place = self._backing.store.describe(file.key)
-        commands = (*move_away(place).commands, *REPAIR_AND_LOAD.commands)
-        return Finding(problem, place, what, Remedy(commands, REPAIR_AND_LOAD.note))
+
+def _anew(place: str, remedy: Remedy) -> Remedy:
+    """What mends a file that is whole, and not what its records say."""
+    return Remedy((*move_away(place).commands, *remedy.commands), remedy.note)

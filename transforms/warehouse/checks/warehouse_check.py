@@ -23,7 +23,7 @@ from transforms.verifying.findings import (
     Remedy,
 )
 from transforms.verifying.verification import QUICK, Kind, Verification
-from transforms.warehouse.checks.file_check import NOT_READ, NOT_THERE, file_findings
+from transforms.warehouse.checks.file_check import NOT_READ, damage_finding, file_findings
 from transforms.warehouse.checks.log_check import (
     log_findings,
     nothing,
@@ -33,7 +33,7 @@ from transforms.warehouse.checks.log_check import (
 from transforms.warehouse.checks.volume_check import VolumeCheck
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.files.lost_files import MISSING, absent_files
+from transforms.warehouse.files.lost_files import absent_files
 from transforms.warehouse.log.losses import LostRowsError
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.manifest import manifest_receipts, read_manifest
@@ -144,10 +144,7 @@ class WarehouseCheck:
         # What a sample leaves out is there, at least, with all its bytes.
         files = (file for volume in others for file in volume.row_files)
         for file, problem in absent_files(self._backing.store, files).items():
-            place, is_missing = self._backing.store.describe(file.key), problem == MISSING
-            what = NOT_THERE if is_missing else f"it {problem} as when it was written"
-            kind = Problem.MISSING if is_missing else Problem.DAMAGED
-            yield Finding(kind, place, what, REPAIR_AND_LOAD)
+            yield damage_finding(self._backing.store.describe(file.key), problem, REPAIR_AND_LOAD)
         for volume in chosen:
             if check.is_over():
                 return

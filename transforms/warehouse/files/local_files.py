@@ -137,22 +137,23 @@ class LocalFiles:
 
         A log beside it is none of ours.
         """
+        path = self.path(file)
         try:
-            size = self.path(file).stat().st_size
+            size = path.stat().st_size
         except (FileNotFoundError, NotADirectoryError) as error:
             raise self._missing(file) from error
-        if size != file.size:
-            raise IntegrityError(
-                f"{self._store.describe(file.key)} has {size} bytes and the warehouse's log names "
-                f"{file.size}: it is damaged, run strata repair and load its segments again"
-            )
-        if log := log_beside(self.path(file)):
+        if log := log_beside(path):
             raise IntegrityError(f"{log}: {FOREIGN_LOG}: run strata repair, which removes the log")
-        if recheck and content_sha256(self.path(file)) != file.sha256:
-            raise IntegrityError(
-                f"{self._store.describe(file.key)} does not hash to {file.sha256}: it is damaged, "
-                "run strata repair and load its segments again"
-            )
+        if size != file.size:
+            problem = f"has {size} bytes and the warehouse's log names {file.size}"
+        elif recheck and content_sha256(path) != file.sha256:
+            problem = f"does not hash to {file.sha256}"
+        else:
+            return
+        raise IntegrityError(
+            f"{self._store.describe(file.key)} {problem}: it is damaged, run strata repair and "
+            "load its segments again"
+        )
 
     def _is_here(self, file: StoredFile, *, recheck: bool) -> bool:
         """Whether a copy can be believed; if so, it counts as used now."""

@@ -29,7 +29,6 @@ from transforms.warehouse.load.volume_storage import store_file, store_volume
 from transforms.warehouse.load.volumes import loaded_segment, write_history, write_state
 from transforms.warehouse.log.addition import Addition
 from transforms.warehouse.log.snapshot import Snapshot
-from transforms.warehouse.manifests.manifest_rows import Origin
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.manifests.shapes import Volume
 
@@ -183,7 +182,7 @@ class Loader:
                 scratch, group, self._sink, self._settings, memory_limit=limit
             )
             segments = [loaded_segment(segment, receipts) for segment in group]
-            return receipts, store_volume(backing, run, _origin(newest), segments, receipts)
+            return receipts, store_volume(backing, run, newest.snapshot, segments, receipts)
 
     def _build_state(self, newest: Catalog, segment: PreparedSegment) -> Volume | None:
         prepared = prepare_state(segment, segment.zip_path.parent / "state")
@@ -194,7 +193,7 @@ class Loader:
             limit = backing.memory_limit
             run, receipts = write_state(scratch, prepared, self._settings, memory_limit=limit)
             segments = [loaded_segment(prepared, receipts)]
-            return store_volume(backing, run, _origin(newest), segments, receipts)
+            return store_volume(backing, run, newest.snapshot, segments, receipts)
 
     def _commit(self, addition: Addition, group: Sequence[PreparedSegment]) -> Catalog:
         keys = [segment.file.info.key for segment in group]
@@ -240,10 +239,6 @@ def _due_states(newest: Catalog, group: Sequence[PreparedSegment]) -> Iterator[P
     for version, segment in {segment.file.name.version: segment for segment in group}.items():
         if version not in blocks or blocks[version] < segment.blocks:
             yield segment
-
-
-def _origin(newest: Catalog) -> Origin:
-    return Origin(newest.snapshot.warehouse, newest.snapshot.number)
 
 
 def _contradictory(before: PreparedSegment, segment: PreparedSegment) -> bool:

@@ -12,6 +12,7 @@ from transforms.stores.store import Store, asked_together, content_sha256, conte
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.local_files import LocalFiles
 from transforms.warehouse.load.volumes import RunFiles
+from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.data_files import ALL_TABLES
 from transforms.warehouse.manifests.data_files import FOLDER as DATA
 from transforms.warehouse.manifests.manifest import About, volume_of, write_manifest
@@ -49,11 +50,14 @@ def store_new(
 def store_volume(
     backing: Backing,
     run: RunFiles,
-    origin: Origin,
+    base: Snapshot,
     segments: Sequence[LoadedSegment],
     receipts: Sequence[Receipt],
 ) -> Volume:
-    """Put the files of a volume, the manifest last, which is written here; describe it."""
+    """Put the files of a volume, the manifest last, which is written here; describe it.
+
+    `base` is the snapshot upon which it was built.
+    """
     blocks = BlockRange(segments[0].blocks.first, segments[-1].blocks.last)
     is_state = ALL_TABLES in run.data
     folders = {table: STATE if is_state else f"{DATA}/{table}" for table in run.data}
@@ -66,7 +70,7 @@ def store_volume(
 
     stored = dict(zip(paths, asked_together(backing.store, put, paths), strict=True))
     data = {table: stored[folder] for table, folder in folders.items()}
-    about = About(origin, data, stored.get(INDEX), run.times)
+    about = About(Origin(base.warehouse, base.number), data, stored.get(INDEX), run.times)
     with scratch_folder(backing.scratch) as scratch:
         path = scratch / "manifest.parquet"
         write_manifest(path, about, segments, receipts)

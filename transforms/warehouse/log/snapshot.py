@@ -134,8 +134,8 @@ def following(
 
 def dump_snapshot(snapshot: Snapshot) -> bytes:
     """Write a snapshot as sealed JSON."""
-    tables = _TableSets()
-    volumes = [_volume_row(volume, tables) for volume in snapshot.volumes]
+    listed = _ListedShapes()
+    volumes = [_volume_row(volume, listed) for volume in snapshot.volumes]
     return seal(
         {
             "format": FORMAT,
@@ -145,8 +145,8 @@ def dump_snapshot(snapshot: Snapshot) -> bytes:
             "parent": snapshot.parent,
             "time": _time_text(snapshot.time),
             "chain": snapshot.chain_id,
-            "columns": [[*pairs] for pairs in tables.columns],
-            "tables": [dict(pairs) for pairs in tables.listed],
+            "shapes": [[dict(columns), raw] for columns, raw in listed.shapes],
+            "tables": [dict(pairs) for pairs in listed.tables],
             "volumes": volumes,
             "captures": _file_row(snapshot.captures),
             "quarantine": [refused.dump() for refused in snapshot.quarantine],
@@ -176,8 +176,8 @@ def parse_snapshot(data: bytes, place: str) -> Snapshot:
 
 
 def _parsed(row: Mapping[str, Any]) -> Snapshot:
-    columns = [dict(pairs) for pairs in row["columns"]]
-    plain = [{table: Shape(columns[at]) for table, at in entry.items()} for entry in row["tables"]]
+    shapes = [Shape(columns, set(raw)) for columns, raw in row["shapes"]]
+    tables = [{table: shapes[at] for table, at in entry.items()} for entry in row["tables"]]
     return Snapshot(
         row["warehouse"],
         row["snapshot"],
@@ -185,7 +185,7 @@ def _parsed(row: Mapping[str, Any]) -> Snapshot:
         row["parent"],
         _time(row["time"]),
         row["chain"],
-        tuple(_volume(entry, plain) for entry in row["volumes"]),
+        tuple(_volume(entry, tables) for entry in row["volumes"]),
         _file(row["captures"]),
         tuple(map(QuarantinedFile.parse, row["quarantine"])),
         tuple(Dropped(key, _time(text)) for key, text in row["dropped"]),
@@ -193,61 +193,47 @@ def _parsed(row: Mapping[str, Any]) -> Snapshot:
     )
 
 
-class _TableSets:
-    """The tables of volumes, and their columns, which most have in common: each set is listed once.
+class _ListedShapes:
+    """The shapes of volumes' tables, most of which have all in common: each set is listed once.
 
     Volumes that were read from a snapshot share the very mappings, which live as long as this does.
     """
 
     def __init__(self) -> None:
-        self.columns: dict[tuple[tuple[str, str], ...], int] = {}
-        self.listed: dict[tuple[tuple[str, int], ...], int] = {}
+        self.shapes: dict[tuple[tuple[tuple[str, str], ...], tuple[str, ...]], int] = {}
+        self.tables: dict[tuple[tuple[str, int], ...], int] = {}
         self._numbers: dict[int, int] = {}
-        self._entries: dict[int, tuple[int, dict[str, list[str]]]] = {}
 
-    def _columns(self, columns: dict[str, str]) -> int:
-        """The place of a table's columns in their list."""
-        if id(columns) not in self._numbers:
-            number = self.columns.setdefault(tuple(columns.items()), len(self.columns))
-            self._numbers[id(columns)] = number
-        return self._numbers[id(columns)]
-
-    def number(self, shapes: Mapping[str, Shape]) -> tuple[int, dict[str, list[str]]]:
-        """The place of a volume's tables in the list, and their columns with `_raw`."""
-        if id(shapes) not in self._entries:
-            tables = sorted(shapes.items())
-            pairs = tuple((table, self._columns(shape.columns)) for table, shape in tables)
-            raw = {table: sorted(shape.raw) for table, shape in shapes.items() if shape.raw}
-            self._entries[id(shapes)] = (self.listed.setdefault(pairs, len(self.listed)), raw)
-        return self._entries[id(shapes)]
+    def number(self, shapes: Mapping[str, Shape]) -> int:
+        """The place of a volume's tables in the list."""
+        if id(shapes) not in self._numbers:
+            pairs = []
+            for table, shape in sorted(shapes.items()):
+                key = (tuple(shape.columns.items()), tuple(sorted(shape.raw)))
+                pairs.append((table, self.shapes.setdefault(key, len(self.shapes))))
+            self._numbers[id(shapes)] = self.tables.setdefault(tuple(pairs), len(self.tables))
+        return self._numbers[id(shapes)]
 
 
-def _volume_row(volume: Volume, tables: _TableSets) -> dict[str, object]:
-    number, raw = tables.number(volume.shapes)
+def _volume_row(volume: Volume, listed: _ListedShapes) -> dict[str, object]:
     return {
         "kind": volume.kind,
         "file": _file_row(volume.file),
         "blocks": [volume.blocks.first, volume.blocks.last],
         "version": volume.version,
-        "tables": number,
-        "raw": raw,
+        "tables": listed.number(volume.shapes),
         "data": {table: [file.sha256, file.size] for table, file in volume.data.items()},
         "index": _file_row(volume.index),
         "times": volume.times,
     }
 
 
-def _volume(row: Mapping[str, Any], plain: Sequence[dict[str, Shape]]) -> Volume:
-    """A volume; those without texts in `_raw` share their shapes, which nobody changes."""
-    shapes = plain[row["tables"]]
-    if raw := row["raw"]:
-        shapes = {
-            table: Shape(shape.columns, set(raw.get(table, ()))) for table, shape in shapes.items()
-        }
+def _volume(row: Mapping[str, Any], tables: Sequence[dict[str, Shape]]) -> Volume:
+    """A volume; it shares its shapes, which nobody changes, with others."""
     file, blocks = _present_file(row["file"]), BlockRange(*row["blocks"])
     data = data_files(blocks, row["data"])
     times = (row["times"][0], row["times"][1]) if row["times"] else None
-    index = _file(row["index"])
+    shapes, index = tables[row["tables"]], _file(row["index"])
     return Volume(row["kind"], file, blocks, row["version"], shapes, data, index, times)
 
 

@@ -16,7 +16,7 @@ from transforms.warehouse.manifests.receipts import Receipt
 class Shape:
     """A table's columns over several schemas, newest first, and those with texts in `_raw`.
 
-    Shapes share mappings of columns: one is replaced, never changed.
+    Volumes share shapes: one that was read is never changed.
     """
 
     columns: dict[str, str] = field(default_factory=dict)

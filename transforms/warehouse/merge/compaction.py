@@ -22,7 +22,6 @@ from transforms.warehouse.load.volumes import finish_run
 from transforms.warehouse.log.log import Log
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.data_files import joined_sql, rows_sql, write_sql
-from transforms.warehouse.manifests.manifest_rows import Origin
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.manifests.shapes import Shape, Volume, shapes_of
 from transforms.warehouse.merge.merge_plan import MOST_PARTIAL, plan_merges
@@ -87,8 +86,7 @@ def _merge(
                 paths = [backing.files.path(file) for file in files]
                 _merge_table(con, data[table], paths, shapes[table], mine)
         run = finish_run(con, scratch, data, shapes)
-    origin = Origin(snapshot.warehouse, snapshot.number)
-    return store_volume(backing, run, origin, segments, receipts)
+    return store_volume(backing, run, snapshot, segments, receipts)
 
 
 def _merge_table(

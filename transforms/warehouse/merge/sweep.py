@@ -24,9 +24,7 @@ ORPHAN_SECONDS = 7 * 24 * 3600.0
 """How old a file that no snapshot ever named is before it is deleted: longer than any run."""
 
 FOLDERS = ("manifests", "data", "index", "state", "spam", "quarantine")
-_RUNS = r"(?:manifests|index|state|data/[a-z][a-z0-9_]*)"
-_BLOCKS = re.compile(_RUNS + r"/(\d+)-(\d+)\.")
-_OURS = re.compile(_RUNS + r"/\d+-\d+\.[0-9a-f]{64}\.(?:duckdb|parquet|sqlite)")
+_BLOCKS = re.compile(r"(?:manifests|index|state|data/[a-z][a-z0-9_]*)/(\d+)-(\d+)\.")
 _OTHERS = re.compile(r"spam/[0-9a-f]{64}\.duckdb|quarantine/.+\.[0-9a-f]{64}\.zip")
 
 
@@ -83,11 +81,6 @@ def unnamed(
     keys = snapshot.named_keys()
     for folder in FOLDERS:
         yield from (info for info in listing[folder] if info.key not in keys)
-
-
-def is_ours(key: str) -> bool:
-    """Whether a file has a name that a warehouse gives."""
-    return bool(_OURS.fullmatch(key) or _OTHERS.fullmatch(key))
 
 
 class Coverage:

@@ -7,15 +7,14 @@ that it is to be trusted. No file is removed but what other programs wrote.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from transforms.duck_files import FOREIGN_LOG, remove_log
 from transforms.errors import BusyError, IntegrityError
 from transforms.objects import StoredFile
-from transforms.stores.store import object_sha256
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.files.lost_files import MISSING, absent_files
+from transforms.warehouse.files.lost_files import absent_files, damage
 from transforms.warehouse.log.log import LOG, next_generation, snapshot_key
 from transforms.warehouse.log.snapshot import Snapshot, following, new_warehouse
 from transforms.warehouse.manifests.shapes import Volume
@@ -81,30 +80,6 @@ def repair(
     return attempt.report
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """What is done to a snapshot: `base` is the one that was examined.
-
-    `bad` are its files that are missing or damaged, `others` volumes that are to be named, of a
-    chain; `indexed` are volumes with an index file that was made again, by key.
-    """
-
-    base: Snapshot
-    bad: frozenset[StoredFile]
-    others: Sequence[VolumeDescription] = ()
-    indexed: Mapping[str, Volume] = field(default_factory=dict)
-
-    def applied(self, newest: Snapshot) -> Snapshot:
-        """The snapshot with it; what other processes named since it was examined stays."""
-        kept, examined = _without(newest, self.bad), self.base.named_keys()
-        fresh = [volume.blocks for volume in newest.history() if volume.key not in examined]
-        others = [v.volume for v in self.others if not any(map(v.volume.blocks.overlaps, fresh))]
-        volumes = chosen_volumes(kept.volumes, others)
-        chain_id = kept.chain_id or (self.others[0].chain_id if self.others else "")
-        kept = replace(kept, chain_id=chain_id)
-        return kept.with_volumes(self.indexed.get(volume.key, volume) for volume in volumes)
-
-
 def _without(snapshot: Snapshot, bad: frozenset[StoredFile]) -> Snapshot:
     """The snapshot without files; a volume may lack its index file, and no other."""
     quarantine = tuple(
@@ -120,25 +95,39 @@ def _without(snapshot: Snapshot, bad: frozenset[StoredFile]) -> Snapshot:
     return replace(snapshot, captures=captures, quarantine=quarantine).with_volumes(volumes)
 
 
-@dataclass
 class _Repair:
-    backing: Backing
-    trust_log: bool
-    advance: Advance
-    quick: bool
-    report: RepairReport = field(default_factory=RepairReport)
+    """What is wrong with the files of the newest sound snapshot, `base`, and what is done about it.
 
-    def __post_init__(self) -> None:
-        self.state = read_state(self.backing)
-        self.place = self.backing.store.describe()
-        self.is_trusted = self.trust_log and self.state.end.sound is not None
+    `bad` are its files that are missing or damaged, `others` volumes that are to be named, of a
+    chain; `indexed` are volumes with an index file that was made again, by key.
+    """
+
+    def __init__(self, backing: Backing, trust_log: bool, advance: Advance, quick: bool) -> None:
+        self.backing, self.advance, self.quick = backing, advance, quick
+        self.place = backing.store.describe()
+        self.report = RepairReport()
+        self.state = read_state(backing)
+        self.base = self.state.end.sound or new_warehouse()
+        self.is_trusted = trust_log and bool(self.base.number)
+        self.bad = frozenset[StoredFile]()
+        self.others: Sequence[VolumeDescription] = ()
+        self.indexed: dict[str, Volume] = {}
 
     def run(self) -> None:
         """Examine, and write a snapshot if there is a reason to."""
-        state, end = self.state, self.state.end
-        if not (end.top or state.infos):
+        if not (self.state.end.top or self.state.infos):
             self._find(self.place, "there is no log and no volume", "is this the right place?")
             return
+        self._examine_log()
+        begins = bool(self.report.findings)
+        self._examine_files()
+        if begins:
+            self._begin()
+        else:
+            self.report.snapshot = self.backing.log.commit(self._changed).number
+
+    def _examine_log(self) -> None:
+        state, end = self.state, self.state.end
         for number, problem in end.damaged:
             self._find(snapshot_key(number), problem, "a new snapshot follows it")
         if state.conflict:
@@ -146,58 +135,49 @@ class _Repair:
         elif end.sound is None:
             what = f"there is no sound snapshot; there are {len(state.infos)} volumes"
             self._find(LOG, what, "a snapshot is made from the volumes")
-        base = self._base()
-        for loss in base.losses if self.is_trusted else ():
+        for loss in self.base.losses if self.is_trusted else ():
             self._find(LOG, f"it misses {loss}", "missed no more")
-        begins = bool(self.report.findings)
-        change = self._change(base)
 
-        def changed(newest: Snapshot) -> Snapshot | None:
-            target = change.applied(newest)
-            return None if target == newest else target
-
-        if begins:
-            self._begin(change)
-        else:
-            self.report.snapshot = self.backing.log.commit(changed).number
-
-    def _base(self) -> Snapshot:
-        """What is held against the files: the newest sound snapshot, or an empty one."""
-        sound, last_seen = self.state.end.sound, self.state.last_seen
-        if sound or last_seen is None:
-            return sound or new_warehouse()
-        return replace(new_warehouse(), warehouse=last_seen.warehouse)
-
-    def _change(self, base: Snapshot) -> _Change:
-        """What is to be done, all of which is in the report; index files are made again."""
+    def _examine_files(self) -> None:
+        """Find what is to be done, all of which is in the report; make index files again."""
+        base = self.base
         self.report.volumes = len(base.volumes) or len(self.state.infos)
-        bad = frozenset(self._bad_files(base))
-        others = [] if self.is_trusted else [*self._sound_volumes(base, _without(base, bad))]
-        check_agreement(others, self.place)
-        change, named = _Change(base, bad, others), base.named_keys()
-        for volume in (target := change.applied(base)).volumes:
+        self.bad = frozenset(self._bad_files(base))
+        if not self.is_trusted:
+            self.others = [*self._sound_volumes(base, _without(base, self.bad))]
+        check_agreement(self.others, self.place)
+        named, volumes = base.named_keys(), self._applied(base).volumes
+        for volume in volumes:
             if volume.key not in named:
                 self._find(volume.key, _UNNAMED, "taken in")
-        bare = (volume for volume in target.volumes if volume.index is None)
-        indexed = {volume.key: with_index(self.backing, volume) for volume in bare}
-        return replace(change, indexed=indexed)
+        bare = (volume for volume in volumes if volume.index is None)
+        self.indexed = {volume.key: with_index(self.backing, volume) for volume in bare}
+
+    def _applied(self, newest: Snapshot) -> Snapshot:
+        """A snapshot as repaired; what other processes named since it was examined stays."""
+        kept, examined = _without(newest, self.bad), self.base.named_keys()
+        fresh = [volume.blocks for volume in newest.history() if volume.key not in examined]
+        others = [v.volume for v in self.others if not any(map(v.volume.blocks.overlaps, fresh))]
+        volumes = chosen_volumes(kept.volumes, others)
+        chain_id = kept.chain_id or (self.others[0].chain_id if self.others else "")
+        kept = replace(kept, chain_id=chain_id)
+        return kept.with_volumes(self.indexed.get(volume.key, volume) for volume in volumes)
+
+    def _changed(self, newest: Snapshot) -> Snapshot | None:
+        target = self._applied(newest)
+        return None if target == newest else target
 
     def _bad_files(self, base: Snapshot) -> Iterator[StoredFile]:
         """The files of a snapshot that are missing or damaged."""
         files = dict.fromkeys(base.files())
-        absent = absent_files(self.backing.store, files)
+        absent = absent_files(self.backing.store, files) if self.quick else {}
         for file in files:
-            problem = f"it {absent[file]}" if file in absent else ""
-            if not (problem or self.quick):
-                try:
-                    digest = object_sha256(self.backing.store, file.key, self._count)
-                    if digest != file.sha256:
-                        problem = f"it is damaged: it hashes to {digest}, not {file.sha256}"
-                except FileNotFoundError:
-                    problem = f"it {MISSING}"
+            problem = absent.get(file, "")
+            if not self.quick:
+                problem = damage(self.backing.store, file, self._count)
             if problem:
                 remedy = _REMEDIES.get(file.key.partition("/")[0], _LOAD_AGAIN)
-                self._find(file.key, problem, remedy)
+                self._find(file.key, f"it {problem}", remedy)
                 yield file
 
     def _count(self, size: int) -> None:
@@ -221,27 +201,28 @@ class _Repair:
             try:
                 entry = describe_volume(self.backing, info, self._count)
                 problem = disagreement(entry, remainder, segments)
-            except (IntegrityError, FileNotFoundError) as error:
+            except IntegrityError as error:
                 problem = str(error)
             if problem:
                 self._find(info.key, problem, "left where it is, not named: load its segments")
             else:
                 yield entry
 
-    def _begin(self, change: _Change) -> None:
+    def _begin(self) -> None:
         """Write a snapshot that follows none, beyond all that anybody can have seen.
 
         It is repeated after the newest, before and afterwards: whoever knows that one looks there.
         """
-        base, target, state = change.base, change.applied(change.base), self.state
-        warehouses = {other.origin.warehouse for other in change.others}
-        if not base.number and not state.last_seen and len(warehouses) == 1:
-            base = replace(base, warehouse=warehouses.pop())
+        base, target, state = self.base, self._applied(self.base), self.state
+        if not base.number:
+            origin = {other.origin.warehouse for other in self.others}
+            known = {state.last_seen.warehouse} if state.last_seen else origin
+            base = replace(base, warehouse=known.pop() if len(known) == 1 else base.warehouse)
         if self.is_trusted:
             base = replace(base, losses=())
         else:
             target = replace(target, captures=newest_captures(self.backing))
-        origins = (other.origin.snapshot for other in change.others)
+        origins = (other.origin.snapshot for other in self.others)
         top, beyond = state.end.top, next_generation(max([state.latest, *origins]))
         numbers = [top + 1, beyond, top + 2] if top else [beyond]
         snapshot = following(replace(base, number=numbers[0] - 1), "", target, ())

@@ -12,8 +12,8 @@ from transforms.duck import read_only_connection, working_connection
 from transforms.errors import IntegrityError
 from transforms.objects import ObjectInfo, StoredFile
 from transforms.scratch import scratch_folder
-from transforms.stores.store import object_sha256
 from transforms.warehouse.files.backing import Backing
+from transforms.warehouse.files.lost_files import damage
 from transforms.warehouse.load.volume_storage import INDEX, store_new
 from transforms.warehouse.load.volumes import volume_sources, write_index
 from transforms.warehouse.log.addition import newest_states
@@ -48,37 +48,29 @@ def describe_volume(
 ) -> VolumeDescription:
     """Hash a manifest with its data files, and read what it says.
 
-    Raises `IntegrityError` where it is damaged or not what its name says, `FileNotFoundError` where
-    it is gone by now.
+    Raises `IntegrityError` where it is damaged, gone or not what its name says.
     """
     file = listed_file(info)
-    place = backing.store.describe(file.key)
-    _prove(backing, file, advance)
+    _check_whole(backing, file, advance)
     backing.files.bring([file])
     path = backing.files.path(file)
     segments, about = read_manifest(path), read_about(path)
-    receipts = [*manifest_receipts([path])]
-    if not segments or not receipts:
-        raise IntegrityError(f"{place} says that it holds no segments")
-    volume = volume_of(file, about, segments, receipts)
+    volume = volume_of(file, about, segments, [*manifest_receipts([path])])
     if volume.blocks != volume_blocks(info.key):
+        place = backing.store.describe(file.key)
         raise IntegrityError(f"{place} holds the blocks {volume.blocks}: it was renamed")
     for data in about.data.values():
-        _prove(backing, data, advance)
+        _check_whole(backing, data, advance)
     if volume.index and not backing.store.head(volume.index.key):
         volume = replace(volume, index=None)
     hashes = {segment.blocks: segment.sha256 for segment in segments}
     return VolumeDescription(volume, about.origin, segments[0].name.chain_id, hashes)
 
 
-def _prove(backing: Backing, file: StoredFile, advance: Advance) -> None:
-    """Raise `IntegrityError` where a file does not hash to what its name says."""
-    digest = object_sha256(backing.store, file.key, advance)
-    if digest != file.sha256:
-        place = backing.store.describe(file.key)
-        raise IntegrityError(
-            f"{place} hashes to {digest}, its name says {file.sha256}: it is damaged"
-        )
+def _check_whole(backing: Backing, file: StoredFile, advance: Advance) -> None:
+    """Raise `IntegrityError` where a file is missing, or does not hash to what its name says."""
+    if problem := damage(backing.store, file, advance):
+        raise IntegrityError(f"{backing.store.describe(file.key)} {problem}")
 
 
 def with_index(backing: Backing, volume: Volume) -> Volume:
@@ -102,9 +94,8 @@ def newest_captures(backing: Backing) -> StoredFile | None:
     """
     sound: list[tuple[int, StoredFile]] = []
     for info in listed(backing.store, "spam"):
-        sha256 = Path(info.key).stem
-        if object_sha256(backing.store, info.key) == sha256:
-            file = StoredFile(info.key, info.size, sha256)
+        file = StoredFile(info.key, info.size, Path(info.key).stem)
+        if not damage(backing.store, file):
             backing.files.bring([file])
             with read_only_connection(backing.files.path(file), threads=1) as con:
                 ((count,),) = con.execute("select count(*) from files").fetchall()
@@ -135,25 +126,24 @@ def disagreement(
 
 
 def check_agreement(entries: Sequence[VolumeDescription], place: str) -> None:
-    """Raise `IntegrityError` where two volumes say that different files are the same segment."""
-    claims: dict[tuple[str, BlockRange], tuple[str, VolumeDescription]] = {}
+    """Raise `IntegrityError` where volumes are of several chains, or of two files of a segment."""
+    claims: dict[tuple[str, BlockRange], tuple[str, str]] = {}
     for entry in entries:
+        key, chain, first = entry.volume.key, entry.chain_id, entries[0]
+        if chain != first.chain_id:
+            raise IntegrityError(
+                f"{place} has volumes of several chains ({first.volume.key} of {first.chain_id}, "
+                f"{key} of {chain}): move those of the wrong chain to another place, then run "
+                "strata repair"
+            )
         for blocks, sha256 in entry.segments.items():
-            digest, other = claims.setdefault((entry.volume.kind, blocks), (sha256, entry))
-            if digest != sha256 or other.chain_id != entry.chain_id:
+            claim, other = claims.setdefault((entry.volume.kind, blocks), (sha256, key))
+            if claim != sha256:
                 raise IntegrityError(
-                    f"{other.volume.key} and {entry.volume.key} in {place} contradict each other: "
-                    f"the segment {blocks} of {other.chain_id} with SHA-256 {digest}, and of "
-                    f"{entry.chain_id} with {sha256}. Move the wrong one of these two files to "
-                    "another place, then run strata repair"
+                    f"{other} and {key} in {place} contradict each other: the segment {blocks} has "
+                    f"the SHA-256 {claim} in one and {sha256} in the other. Move the wrong one of "
+                    "these two files to another place, then run strata repair"
                 )
-    chains = {entry.chain_id: entry.volume.key for entry in entries}
-    if len(chains) > 1:
-        named = ", ".join(f"{key} of {chain}" for chain, key in sorted(chains.items()))
-        raise IntegrityError(
-            f"{place} has volumes of several chains ({named}): move those of the wrong chain to "
-            "another place, then run strata repair"
-        )
 
 
 def chosen_volumes(named_volumes: Sequence[Volume], others: Sequence[Volume]) -> list[Volume]:

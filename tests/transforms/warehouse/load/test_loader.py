@@ -28,6 +28,7 @@ from tests.transforms.warehouse_kit import (
     query,
     render,
     state_segment,
+    verify,
 )
 from transforms.block_range import BlockRange
 from transforms.errors import RangeError
@@ -241,7 +242,7 @@ def test_any_rows_at_all_are_loaded_and_come_back(
     for segment in (root / "s").glob("*.zip"):
         for table in _TABLES:
             assert sink.csvs[blocks_of(segment), table] == entry_bytes(segment, table)
-    assert list(warehouse.verify()) == []
+    assert list(verify(warehouse)) == []
 
 
 # --- the catalog ---------------------------------------------------------------------------------
@@ -393,7 +394,7 @@ def test_a_warehouse_may_lie_at_any_path(tmp_path: Path) -> None:
         assert load_folder(place, folder).failures == []
     assert query(open_warehouse(root), "select height from blocks") == [(1,), (2,), (3,)]
     assert all(exact_tables(open_warehouse(root), segment).values())
-    assert list(open_warehouse(root).verify()) == []
+    assert list(verify(open_warehouse(root))) == []
 
 
 # --- current state -------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 
 from exporters.zips.staging import PartStage
 from tests.segments_kit import build_segment, columns, table_rows
-from tests.transforms.warehouse_kit import blocks_of, exact_tables, load_folder, query
+from tests.transforms.warehouse_kit import blocks_of, exact_tables, load_folder, query, verify
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES, known_tables
@@ -80,7 +80,7 @@ def test_a_merged_volume_renders_every_table_to_the_source_bytes(
     for segment in segments:
         assert all(exact_tables(warehouse, segment).values()), segment
     assert warehouse.receipts() == before
-    assert list(warehouse.verify()) == []
+    assert list(verify(warehouse)) == []
     assert warehouse.compact(most_partial=1) == []
 
 
@@ -116,7 +116,7 @@ def test_columns_of_segments_without_rows_are_merged_with_rows_that_lack_them(
     assert len(warehouse.compact(most_partial=1)) == 1
     assert all(exact_tables(warehouse, segment).values())
     assert query(warehouse, "select id, novelty from orders") == [("00", None)]
-    assert list(warehouse.verify()) == []
+    assert list(verify(warehouse)) == []
 
 
 def test_a_reader_of_the_old_snapshot_goes_on_reading(

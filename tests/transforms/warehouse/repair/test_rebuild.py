@@ -28,6 +28,7 @@ from transforms.objects import StoredFile
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import content_sha256
+from transforms.warehouse.capture_file import load_captures
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.log.snapshot import Snapshot, parse_snapshot
 from transforms.warehouse.manifests.shapes import Volume
@@ -58,7 +59,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in (1, 2):
         (folder / "s" / "spam").mkdir(exist_ok=True)
         (folder / "s" / "spam" / f"kit-chain-{number}.ndjson").write_text(json.dumps(line) + "\n")
-        open_warehouse(folder / "w").load_captures(Source(FolderStore(folder / "s")))
+        load_captures(open_warehouse(folder / "w"), Source(FolderStore(folder / "s")))
     open_warehouse(folder / "w", folder / "seen").snapshot()
     shutil.rmtree(folder / "w" / "log")
     (folder / "w" / "seen.json").rename(folder / "snapshot.json")
@@ -131,7 +132,7 @@ def test_a_damaged_volume_is_left_out_and_smaller_ones_take_its_place(lost: Path
         data[len(data) // 2] ^= 1
         path.write_bytes(data)
     snapshot, said = _made_again(open_warehouse(lost / "w"))
-    assert f"{path} hashes to " in said
+    assert f"{path} is damaged: it hashes to " in said
     assert [str(one.blocks) for one in snapshot.history()] == ["1-2", "3-4", "5-6"]
     assert [str(one.blocks) for one in snapshot.states()] == ["5-6"]
     assert _pending(lost) == ["7-8"]
