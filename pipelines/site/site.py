@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from exporters.archive.archive import Archive
-from exporters.exports.staged_zips import render_part
 from exporters.locations import signing_password
 from exporters.zips.staging import PartStage
 from pipelines.settings import Settings
@@ -163,6 +162,9 @@ class Site:
 
     def stage_part(self, receipt: Receipt) -> None:
         """Render a loaded table of a segment from the warehouse as a staged ZIP."""
+        # Only who renders needs DuckDB.
+        from exporters.exports.staged_zips import render_part
+
         data = self.loaded_catalog().data_path(receipt.blocks, receipt.table)
         limit = self.warehouse.backing.rendering_limit
         render_part(self.stage, data, receipt, self.scratch(), limit)
