@@ -12,6 +12,7 @@ from transforms.verifying.findings import (
     Finding,
     Problem,
     Remedy,
+    move_away,
     remove,
     unreadable,
 )
@@ -24,6 +25,7 @@ from transforms.warehouse.merge.sweep import (
     ORPHAN_SECONDS,
     Coverage,
     folder_listing,
+    named_blocks,
     unnamed,
 )
 from transforms.warehouse.repair.older_log import LogState, lacking
@@ -103,7 +105,8 @@ def orphan_findings(backing: Backing, snapshot: Snapshot) -> Iterator[Finding]:
             continue
         elif age > ORPHAN_SECONDS and not coverage.is_removable(info.key):
             what = "no snapshot names it, and no sweep removes it"
-            yield Finding(Problem.ORPHAN, place, what, _LOAD_AND_SWEEP)
+            remedy = _LOAD_AND_SWEEP if named_blocks(info.key) else move_away(place)
+            yield Finding(Problem.ORPHAN, place, what, remedy)
 
 
 def _run_of(key: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -31,10 +31,6 @@ class Backing:
     cache: Path
     cache_bytes: int | None = None
     memory_mb: int = MEMORY_MB
-    _looked: dict[int, Catalog] = field(default_factory=dict, init=False, compare=False)
-    _sightings: Sightings = field(
-        default_factory=lambda: Sightings(_SEEN_SECONDS), init=False, compare=False
-    )
 
     @cached_property
     def log(self) -> Log:
@@ -62,6 +58,15 @@ class Backing:
     def scratch(self) -> Path:
         """Where unfinished files lie."""
         return self.cache / "scratch"
+
+    @cached_property
+    def _looked(self) -> dict[int, Catalog]:
+        """The catalog that the last look at the log asked for, by the look's number."""
+        return {}
+
+    @cached_property
+    def _sightings(self) -> Sightings:
+        return Sightings(_SEEN_SECONDS)
 
     def catalog(self, snapshot: Snapshot) -> Catalog:
         """A snapshot for its readers; the same one again inside of a block of `Log.one_look`.

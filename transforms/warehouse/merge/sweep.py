@@ -83,6 +83,12 @@ def unnamed(
         yield from (info for info in listing[folder] if info.key not in keys)
 
 
+def named_blocks(key: str) -> BlockRange | None:
+    """The blocks that a file's name says; None where it is not of a run of segments."""
+    match = _BLOCKS.match(key)
+    return BlockRange(int(match[1]), int(match[2])) if match else None
+
+
 class Coverage:
     """Which files hold nothing but what volumes that are there hold too."""
 
@@ -93,10 +99,9 @@ class Coverage:
 
     def is_removable(self, key: str) -> bool:
         """Whether a file is not named, and the volumes hold all blocks that its name says."""
-        match = _BLOCKS.match(key)
+        blocks = named_blocks(key)
         if key in self._named_keys:
             return False
-        if match is None:  # what somebody else put there is not ours to delete
+        if blocks is None:  # what somebody else put there is not ours to delete
             return _OTHERS.fullmatch(key) is not None
-        blocks = BlockRange(int(match[1]), int(match[2]))
         return any(run.holds(blocks) for run in self._runs)

@@ -201,7 +201,7 @@ class _Repair:
             try:
                 entry = describe_volume(self.backing, info, self._count)
                 problem = disagreement(entry, remainder, segments)
-            except IntegrityError as error:
+            except (IntegrityError, FileNotFoundError) as error:
                 problem = str(error)
             if problem:
                 self._find(info.key, problem, "left where it is, not named: load its segments")
