@@ -21,8 +21,7 @@ from tests.end_to_end.ranges_kit import (
 )
 from tests.pg_csv import decode, pg_csv
 from tests.shared_folders import recorded_sites
-from tests.transforms.warehouse_kit import load_folder, render
-from tests.transforms.warehouse_kit import verify
+from tests.transforms.warehouse_kit import load_folder, render, verify
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.verifying.verification import Kind, Verification
 

@@ -180,21 +180,10 @@ def test_a_receipt_tells_rows_bytes_hash_and_texts(template: Path) -> None:
     assert receipt.segment.file_name == "kit-chain-1-3-4.zip"
 
 
-@pytest.mark.parametrize(
-    ("blocks", "table", "words"),
-    [
-        (BlockRange(5, 6), "orders", "the warehouse does not hold the segment 5-6"),
-        (BlockRange(1, 4), "orders", "segment 1-4 has no table orders"),
-        (BlockRange(2, 2), "orders", "segment 2-2 has no table orders"),
-        (BlockRange(4, 5), "orders", "the warehouse does not hold the segment 4-5"),
-        (BlockRange(1, 2), "nothing", "segment 1-2 has no table nothing"),
-    ],
-)
-def test_what_is_not_held_cannot_be_rendered(
-    template: Path, blocks: BlockRange, table: str, words: str
-) -> None:
-    with pytest.raises(RangeError, match=words):
-        render(open_warehouse(template / "w"), blocks, table)
+@pytest.mark.parametrize("blocks", [BlockRange(5, 6), BlockRange(4, 5)])
+def test_what_is_not_held_has_no_data_file(template: Path, blocks: BlockRange) -> None:
+    with pytest.raises(RangeError, match=f"the warehouse does not hold the segment {blocks}"):
+        open_warehouse(template / "w").loaded_catalog().data_path(blocks, "orders")
 
 
 def test_rendering_leaves_no_scratch(small: Warehouse) -> None:
