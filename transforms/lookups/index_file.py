@@ -50,6 +50,7 @@ _NUMBERS = {
     sqlite3.SQLITE_CANTOPEN: errno.EIO,
     sqlite3.SQLITE_READONLY: errno.EROFS,
 }
+_PROBE_BYTES = 2**20
 # What reading a damaged file raises: SQLite, values of other types than were written, no JSON.
 _NONSENSE = (sqlite3.Error, IntegrityError, TypeError, ValueError, OverflowError)
 
@@ -68,12 +69,24 @@ def new_index(path: Path) -> Iterator[sqlite3.Connection]:
         with _written(path) as file:
             yield file
     except sqlite3.OperationalError as error:
-        number = _NUMBERS.get(error.sqlite_errorcode & 0xFF)
-        if number is None:
-            raise
-        raise OSError(number, os.strerror(number), str(path)) from error
+        raise _machine_error(path, error) from error
     with path.open("rb") as written:
         os.fsync(written.fileno())
+
+
+def _machine_error(path: Path, error: sqlite3.OperationalError) -> Exception:
+    """What the system says, which SQLite does not tell; the error itself if it is another one."""
+    number = _NUMBERS.get(error.sqlite_errorcode & 0xFF)
+    if number is None:
+        return error
+    try:
+        with path.open("ab") as file:
+            file.write(bytes(_PROBE_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as reason:
+        return OSError(reason.errno, reason.strerror, str(path))
+    return OSError(number, os.strerror(number), str(path))
 
 
 @contextmanager
