@@ -96,6 +96,11 @@ def mirror(
         return _Mirror(source, folder, jobs, progress, copy_lake, Mirrored(source.chain_id)).run()
 
 
+# The index of a large archive takes half a second, and a first mirror writes a thousand shards.
+_REFRESH_SHARE = 0.05
+_MOST_FINISHED = 64
+
+
 @dataclass(slots=True)
 class _Mirror:
     source: Archive
@@ -104,6 +109,9 @@ class _Mirror:
     progress: Progress
     copy_lake: Copy | None
     result: Mirrored
+    _finished: dict[int, bytes] = field(default_factory=dict)
+    _refreshed: float = 0.0
+    _refresh_seconds: float = 0.0
 
     def run(self) -> Mirrored:
         begun, result = time.monotonic(), self.result
@@ -115,6 +123,7 @@ class _Mirror:
             downloads = Downloads(self.source, self.folder.scratch, advance)
             for number in index.shards:
                 self._shard(number, shard_bytes(number), before.shards.get(number), downloads)
+        self._write_shards()
         if self.copy_lake is not None:
             self.copy_lake(self.folder, result)
         self._copy_revisions()
@@ -145,12 +154,28 @@ class _Mirror:
             data = Shard(self.source.chain_id, number, there).to_bytes()
         if data == self._local.read(path) and self._is_followed(number, data, before):
             return
-        self._unsign()
         if old:
+            self._unsign()
             self._copy_revisions()  # before the ZIPs that they tell of
             result.replaced.extend(self._replace(old, own))
-        self._write(path, data, _JSON)
-        result.documents += refresh(self._local, [number])
+        self._finished[number] = data
+        since = time.monotonic() - self._refreshed
+        is_cheap = self._refresh_seconds < since * _REFRESH_SHARE
+        if old or is_cheap or len(self._finished) >= _MOST_FINISHED:
+            self._write_shards()
+
+    def _write_shards(self) -> None:
+        """Write the shards whose ZIPs are there, and let index, hash lists and pages follow."""
+        if not self._finished:
+            return
+        begun = time.monotonic()
+        self._unsign()
+        for number, data in self._finished.items():
+            self._write(shard_path(number), data, _JSON)
+        self.result.documents += refresh(self._local, self._finished)
+        self._finished.clear()
+        self._refreshed = time.monotonic()
+        self._refresh_seconds = self._refreshed - begun
 
     def _is_followed(self, number: int, data: bytes, before: ShardSummary | None) -> bool:
         """Whether index and hash list are those of a shard: who was killed leaves older ones."""
