@@ -9,10 +9,8 @@ from pathlib import Path
 
 from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.middleware.proxy_headers import _TrustedHosts as Addresses
 
 from api.core.api_errors import ApiError, CancelledError, MalformedParameterError
-from api.core.connections import Connections
 from api.core.server_settings import ServeSettings
 from api.core.workers import QueryRunner
 from api.http.answers import (
@@ -29,7 +27,6 @@ from api.http.calls import CallEndpoint, UnknownMethodError
 from api.http.downloads import Download
 from api.http.exchanges import Exchanges
 from api.http.own_pages import ArchivePages, own_pages
-from api.http.protocol import CONNECTIONS
 from api.http.streams import ProvisionStream
 from api.operations import CALLS, EXPORT, STREAM
 from api.rpc.server import rpc_running
@@ -46,16 +43,15 @@ class Application(Router):
     """
 
     def __init__(self, settings: ServeSettings, metrics: Path | None = None) -> None:
-        proxies = Addresses([*settings.listen.proxies])
-        self.service = Service(settings, metrics, proxies.__contains__)
+        self.service = Service(settings, metrics)
         self.watch: asyncio.Task[None] | None = None
         exchanges = Exchanges(_Paths(self.service), self.service)
         super().__init__(redirect_slashes=False, default=exchanges, lifespan=self._lifespan)
 
     @asynccontextmanager
-    async def _lifespan(self, _app: object) -> AsyncIterator[dict[str, Connections]]:
+    async def _lifespan(self, _app: object) -> AsyncIterator[None]:
         async with self.service.running(), rpc_running(self.service):
-            yield {CONNECTIONS: self.service.connections}
+            yield
 
 
 class _Paths:

@@ -28,15 +28,6 @@ from api.queries.signatures import list_node_signatures
 from api.queries.spam import get_spam_statistics
 from api.queries.withdrawals import get_withdrawal, list_withdrawals
 
-_SMALL_PAGE = 100
-
-
-def _is_small(request: Request) -> bool:
-    """Whether a page of few rows is asked for."""
-    pages = request.pagination
-    rows: int = pages.first or pages.last
-    return 0 < rows <= _SMALL_PAGE
-
 
 def _spam(path: str, operation_id: str = "") -> Operation:
     return Operation(
@@ -71,42 +62,36 @@ CALLS: Sequence[Operation] = (
         "/api/v2/order/versions/{orderId}",
         f"{TRADING_DATA}/ListOrderVersions",
         list_order_versions,
-        is_short=lambda _: True,
     ),
     Operation(
         "withdrawals",
         "/api/v2/withdrawals",
         f"{TRADING_DATA}/ListWithdrawals",
         list_withdrawals,
-        is_short=_is_small,
     ),
     Operation(
         "withdrawal",
         "/api/v2/withdrawal/{id}",
         f"{TRADING_DATA}/GetWithdrawal",
         lambda reading, request: (get_withdrawal(reading, request),),
-        is_short=lambda _: True,
     ),
     Operation(
         "liquidity_provisions",
         "/api/v2/liquidity/provisions",
         f"{TRADING_DATA}/ListLiquidityProvisions",
         list_liquidity_provisions,
-        is_short=_is_small,
     ),
     Operation(
         "oracle_data",
         "/api/v2/oracle/data",
         f"{TRADING_DATA}/ListOracleData",
         list_oracle_data,
-        is_short=_is_small,
     ),
     Operation(
         "node_signatures",
         "/api/v2/node/signatures",
         f"{TRADING_DATA}/ListNodeSignatures",
         list_node_signatures,
-        is_short=lambda _: True,
     ),
     # Where the specification's prefix puts it, and where the network's nodes have it.
     _spam("/api/v2/statistics/spam/{partyId}"),

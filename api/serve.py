@@ -26,7 +26,7 @@ from api.app import Application
 from api.core.server_settings import ServeSettings, read_settings
 from api.core.sockets import host_and_port, listening, reserved
 from api.core.telemetry import log, log_config
-from api.http.protocol import MOST_MESSAGE_BYTES, BoundedHttp, BoundedWebSocket
+from api.http.protocol import MOST_MESSAGE_BYTES, BoundedHttp
 from exporters.locations import Locations, set_for_library
 from transforms.duck_errors import Error as DuckError
 from transforms.errors import StrataError
@@ -127,14 +127,14 @@ def _config(settings: ServeSettings, app: Callable[[], Application]) -> uvicorn.
     return uvicorn.Config(
         app,
         factory=True,
-        http=BoundedHttp,
-        ws=BoundedWebSocket,
+        http=partial(BoundedHttp, settings.limits),  # type: ignore[arg-type]  # it is called only
         ws_max_size=MOST_MESSAGE_BYTES,
         workers=listen.workers,
         log_config=log_config(listen.log_level),
         access_log=False,
         server_header=False,
         forwarded_allow_ips=list(listen.proxies),
+        timeout_keep_alive=settings.limits.idle_seconds,  # type: ignore[arg-type]  # any number does
         timeout_graceful_shutdown=settings.limits.stop_seconds,
     )
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 from api.core.clients import RateLimiter, Slots, Unread
-from api.core.connections import Connections
 from api.core.health import Health
 from api.core.open_snapshots import OpenSnapshots, Reading
 from api.core.server_settings import ServeSettings
@@ -50,17 +49,11 @@ def _prepare(reading: Reading) -> None:
 class Service:
     """One process of the server, without its paths."""
 
-    def __init__(
-        self,
-        settings: ServeSettings,
-        metrics: Path | None = None,
-        is_proxy: Callable[[str], bool] = lambda _: False,
-    ) -> None:
-        """`metrics` is the folder where several processes count together; see `Connections`."""
+    def __init__(self, settings: ServeSettings, metrics: Path | None = None) -> None:
+        """`metrics` is the folder where several processes count together."""
         limits, access = settings.limits, settings.access
         self.settings = settings
         self.metrics = Metrics(metrics)
-        self.connections = Connections(settings.connections, self.metrics, is_proxy)
         locations = settings.locations
         self.store = open_store(locations.archive, locations.store_options)
         self.warehouse = _warehouse(locations)
@@ -111,7 +104,6 @@ class Service:
         loops = [
             asyncio.create_task(self.health.follow_snapshots(self.feed.notify, self.feed.refuse)),
             asyncio.create_task(self.health.follow_places()),
-            asyncio.create_task(self.connections.watch()),
         ]
         try:
             yield

@@ -9,13 +9,12 @@ files are answered around.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
-from time import monotonic
 from typing import TypeVar
 
 from api.core.api_errors import UnavailableError
@@ -146,38 +145,12 @@ class OpenSnapshot:
         return self.once(name, find)
 
 
-class SlowQueryError(Exception):
-    """A query that should have been short is not: a thread has to begin it anew."""
-
-
-@dataclass(frozen=True, slots=True)
-class ShortSession:
-    """In the place of a session for who may neither ask DuckDB nor go on beyond a `monotonic` time.
-
-    Both raise `SlowQueryError`.
-    """
-
-    until: float
-
-    def rows(self, _sql: str, _values: Sequence[Value] = ()) -> list[Row]:
-        """Refuse a statement."""
-        raise SlowQueryError
-
-    def check_interrupt(self) -> None:
-        """Refuse to go on when the time is over."""
-        if monotonic() > self.until:
-            raise SlowQueryError
-
-    def interrupt(self) -> None:
-        """Do nothing: it ends soon."""
-
-
 @dataclass(frozen=True, slots=True)
 class Reading:
     """A snapshot and a connection, for one job in a thread; only `interrupt` is for others."""
 
     snapshot: OpenSnapshot
-    session: Session | ShortSession
+    session: Session
     examine: Callable[[Collection[Path]], UnavailableError | None] = lambda _: None
     """Hashes files of which reading failed; returns what refuses the request if any is lost."""
 
@@ -354,13 +327,11 @@ class OpenSnapshots:
             self._release(former)
 
     @contextmanager
-    def reading(
-        self, *, needs_rows: bool = True, short: ShortSession | None = None
-    ) -> Iterator[Reading]:
+    def reading(self, *, needs_rows: bool = True) -> Iterator[Reading]:
         """Hold the newest snapshot for one job, which begins and ends on one thread.
 
-        A `short` one gets that in the place of a session. Raises `UnavailableError` without a
-        snapshot, and where files of it are lost, unless the job needs no rows.
+        Raises `UnavailableError` without a snapshot, and where files of it are lost, unless the job
+        needs no rows.
         """
         with self._lock:
             snapshot, damage = self._current, self._damage
@@ -370,7 +341,7 @@ class OpenSnapshots:
                 raise UnavailableError(NOTHING_LOADED)
             snapshot.users += 1
         try:
-            with nullcontext(short) if short else self._pool.session() as session:
+            with self._pool.session() as session:
                 yield Reading(snapshot, session, partial(self._examine, snapshot.catalog))
         finally:
             self._release(snapshot)

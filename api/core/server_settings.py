@@ -1,7 +1,7 @@
 """The settings of the server, besides where things lie.
 
 Every setting has a default that is safe on one's own machine. The variable of a field of `Listen`,
-`Limits`, `ConnectionLimits` or `Access` is `STRATA_API_<FIELD>`; an option of `strata serve` beats
+`Limits` or `Access` is `STRATA_API_<FIELD>`; an option of `strata serve` beats
 it. Where things lie is said by the same variables as for the pipeline. Times are seconds, sizes are
 bytes.
 """
@@ -68,6 +68,16 @@ class Listen:
             return False
 
 
+BODY_BYTES = 256 * 2**10
+"""The most of a request's body, or of a message of gRPC."""
+_MOST_CONNECTIONS = 4000
+
+
+def _connections() -> int:
+    # HTTP and gRPC have a quarter each, volumes and everything else the rest.
+    return min(_MOST_CONNECTIONS, max(4, open_files_limit() // 4))
+
+
 def _processors() -> int:
     # More would only take turns; one alone would let a slow query stop all others.
     return max(2, os.cpu_count() or 1)
@@ -85,6 +95,9 @@ class Limits:
     half of it is for one. `rendered_bytes` bounds the rendered parts that are kept. `stop_seconds`
     is how long a stop waits for running requests. `memory` is DuckDB's bound for all queries of a
     process together, in its own notation.
+
+    A request comes whole within `request_seconds`; a connection may be idle for `idle_seconds`
+    between two requests. `connections` may be open, as many again for gRPC.
     """
 
     threads: Positive = field(default_factory=_processors)
@@ -102,41 +115,10 @@ class Limits:
     """Between two looks for a new snapshot of the warehouse."""
     lag_seconds: Amount = 60.0
     """Between two looks at the source."""
-
-
-_MOST_CONNECTIONS, _MOST_OF_CLIENT = 4000, 300
-
-
-def _connections() -> int:
-    # HTTP and gRPC have a quarter each, volumes and everything else the rest.
-    return min(_MOST_CONNECTIONS, max(4, open_files_limit() // 4))
-
-
-def _connections_per_client() -> int:
-    return min(_MOST_OF_CLIENT, _connections() // 2)
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionLimits:
-    """What one process takes from its connections, before anybody knows who asks for what.
-
-    A request has at most `header_bytes` before its body, its URL among them, in at most `headers`
-    lines, and a body of `body_bytes`; it comes whole within `request_seconds`. `pipelined` requests
-    may wait for the answer to another one on the same connection, which may be idle for
-    `idle_seconds` between two requests. `connections` may be open, as many again for gRPC (by
-    default a quarter of the files that may be open, at most 4,000), and `connections_per_client`
-    of one address that is no proxy's (300, or half of all).
-    """
-
-    header_bytes: Positive = 32 * 2**10
-    headers: Positive = 100
-    body_bytes: Natural = 256 * 2**10
     request_seconds: Seconds = 20.0
-    pipelined: Natural = 16
     # Longer than the idle time of common balancers, which would else meet closed connections.
     idle_seconds: Seconds = 75.0
     connections: Positive = field(default_factory=_connections)
-    connections_per_client: Positive = field(default_factory=_connections_per_client)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +144,6 @@ class ServeSettings:
     listen: Listen = Listen()
     limits: Limits = Limits()
     access: Access = Access(rate=0.0)
-    connections: ConnectionLimits = field(default_factory=ConnectionLimits)
 
 
 def read_settings(
@@ -187,5 +168,4 @@ def read_settings(
         address,
         read_group(Limits, _PREFIX, environment),
         read_group(Access, _PREFIX, environment, defaults=rate),
-        read_group(ConnectionLimits, _PREFIX, environment),
     )

@@ -122,12 +122,6 @@ class Metrics:
         self.streams_closed = self._counter("streams_closed", "Streams that ended.")
         self.streams_dropped = self._counter("streams_dropped", "Readers that were too slow.")
         self.damaged = self._counter("damaged_parts", "Parts found damaged while served.")
-        self._closed = Counter(
-            "strata_closed_connections",
-            "Connections of HTTP that the server closed, or stopped reading, by reason.",
-            ["reason"],
-            registry=self._registry,
-        )
         self.snapshot = self._gauge("snapshot", "Snapshot of the warehouse that is served.", "max")
         self._measures = {measure: self._measure(measure) for measure in SERVED}
 
@@ -144,10 +138,6 @@ class Metrics:
         self._bytes.inc(sent)
         ended = {"status": status, "bytes": sent, "ms": round(seconds * 1000, 3)}
         access_log.info("", extra={"fields": {**about, "operation": operation, **ended}})
-
-    def closed(self, reason: str) -> None:
-        """Count one connection that the server closed."""
-        self._closed.labels(reason).inc()
 
     def tell(self, figure: Figure) -> None:
         """Set what is measured of the site."""

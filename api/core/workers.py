@@ -15,7 +15,7 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 from time import monotonic
@@ -23,25 +23,15 @@ from typing import Any, TypeVar, cast
 
 from api.core.api_errors import ApiError, CancelledError, Code, DeadlineError, UnavailableError
 from api.core.clients import Admission, RateLimiter
-from api.core.open_snapshots import (
-    Block,
-    OpenSnapshots,
-    Reading,
-    ShortSession,
-    SlowQueryError,
-)
+from api.core.open_snapshots import Block, OpenSnapshots, Reading
 from api.core.telemetry import Metrics, log
-from transforms.errors import IntegrityError, StrataError
+from transforms.errors import IntegrityError
 
 _Result = TypeVar("_Result")
 Departure = Callable[[], Coroutine[Any, Any, None]]
 """What returns, awaited, when the client has left: then nobody waits for the answer any more."""
 # Nearly every query is over by then; watching for a client that leaves costs a task of its own.
 _SHORT_SECONDS = 0.05
-# How long the loop may look something up while all others wait. Where that does not do twice in a
-# row, as files are not in memory yet or too many, threads do it for so many times what was lost.
-_AT_ONCE_SECONDS = 0.004
-_SLOW_TIMES = 16
 _Answer = TypeVar("_Answer")
 Headers = tuple[tuple[str, str], ...]
 BLOCK_BYTES = 2**20
@@ -227,8 +217,7 @@ Query = Callable[[Reading], _Answer]
 class QueryRunner:
     """Runs the queries of one kind. `seconds` is the time limit of one.
 
-    Those that need no rows are run even where some are lost. `slow` says which kinds of short ones
-    threads answer, until when; `met` has those that the loop answered since it last looked around.
+    Those that need no rows are run even where some are lost.
     """
 
     snapshots: OpenSnapshots
@@ -237,8 +226,6 @@ class QueryRunner:
     seconds: float
     limiter: RateLimiter | None = None
     needs_rows: bool = True
-    slow: dict[str, float] = field(default_factory=dict)
-    met: set[str] = field(default_factory=set)
 
     def admit(self, client: str) -> Admission:
         """Whether a client may ask now; counted."""
@@ -254,21 +241,12 @@ class QueryRunner:
         query: Query[_Answer],
         departure: Departure | None = None,
         seconds: float | None = None,
-        short: str = "",
     ) -> tuple[_Answer, Block | None]:
         """The answer, and the newest block that it knows of; see `Workers.run`.
 
         `seconds` is the client's time limit, where it is shorter than that of the kind.
-        Cancelling the task that waits for it interrupts the query. A kind of queries that are
-        `short`, as they read a few pages, is answered at once where no other is asked: handing one
-        over to a thread, and waiting for that, takes half as long as the query. Several at once
-        are answered faster by threads, which read and inflate beside each other.
+        Cancelling the task that waits for it interrupts the query.
         """
-        is_alone = not (self.met or self.workers.pending)
-        if short and is_alone and self.slow.get(short, 0.0) < monotonic():
-            answer = self._at_once(query, short)
-            if answer is not None:
-                return answer
 
         def job(cancellation: Cancellation) -> tuple[_Answer, Block | None]:
             with (
@@ -286,27 +264,6 @@ class QueryRunner:
         except ApiError as error:
             self._count(error)
             raise
-
-    def _at_once(self, query: Query[_Answer], kind: str) -> tuple[_Answer, Block | None] | None:
-        """The answer; None where a thread has to find it, or what keeps it from being found."""
-        self.met.add(kind)
-        asyncio.get_running_loop().call_soon(self.met.clear)
-        began = monotonic()
-        answer: tuple[_Answer, Block | None] | None = None
-        try:
-            with self.snapshots.reading(short=ShortSession(began + _AT_ONCE_SECONDS)) as reading:
-                answer = query(reading), reading.snapshot.newest
-        except ApiError as error:
-            self._count(error)
-            raise
-        except (SlowQueryError, StrataError, OSError):
-            pass
-        took = monotonic() - began
-        if answer is not None and took < _AT_ONCE_SECONDS:
-            self.slow.pop(kind, None)
-        else:
-            self.slow[kind] = began + _SLOW_TIMES * took if kind in self.slow else began
-        return answer
 
     @property
     def newest(self) -> Block | None:

@@ -8,8 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
-from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
@@ -69,25 +67,9 @@ def own_pages(state: Health, metrics: Metrics) -> Mapping[str, Endpoint]:
         body = json.dumps(state.described(), separators=(",", ":")).encode()
         return Answer(200 if state.is_ready else 503, body, JSON)
 
-    def status(_scope: Scope) -> Answer:
-        facts = state.described()
-        newest = facts["blockTimestamp"] and datetime.fromtimestamp(
-            int(facts["blockTimestamp"]) // 10**9, UTC
-        )
-        values = {
-            "state": facts,
-            "newest": f"{newest:%Y-%m-%d %H:%M:%S} UTC" if newest else "",
-            "changed": (facts["changedAt"] or "").replace("T", " ").replace("Z", " UTC"),
-            "version": version("strata"),
-            "base": ".",
-        }
-        body = render("api.http", "status.html", **values)
-        return Answer(200, body, HTML, (_NO_CACHE, *PAGE_HEADERS))
-
     return {
         "/health": Endpoint("health", lambda _: alive, any_method=True),
         "/ready": Endpoint("ready", ready),
-        "/status": Endpoint("page", status),
         "/metrics": Endpoint(
             "metrics", lambda _: Answer(200, metrics.text(), CONTENT_TYPE.encode())
         ),

@@ -17,10 +17,6 @@ Write = Callable[[Message, Record], bytes]
 """How one shell writes a message."""
 
 
-def _never(_request: Request) -> bool:
-    return False
-
-
 def _no_headers(_reading: Reading, _request: Request) -> Headers:
     return ()
 
@@ -32,8 +28,7 @@ class Operation:
     `path` is that of HTTP, empty where it has none; `method` that of gRPC, without the slash before
     it. A record in the place of `query` is always the answer, whatever is loaded, or nothing; None:
     the answer comes in pieces. What `is_kept` is written once for each snapshot where no
-    parameter is given. `is_short` says which requests read a few pages of index files. `id` is the
-    description's name, where that is not the method's.
+    parameter is given. `id` is the description's name, where that is not the method's.
     """
 
     name: str
@@ -42,7 +37,6 @@ class Operation:
     query: Callable[[Reading, Request], Page | Record] | Record | None
     headers: Callable[[Reading, Request], Headers] = _no_headers
     is_kept: bool = False
-    is_short: Callable[[Request], bool] = _never
     id: str = ""
 
     @property
@@ -100,7 +94,6 @@ class Answers:
             lambda reading: operation.answer(reading, request, self._write),
             departure,
             seconds,
-            operation.name if operation.is_short(request) else "",
         )
         return body, (*more, *block_headers(newest))
 

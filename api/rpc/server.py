@@ -16,7 +16,7 @@ from uvicorn.middleware.proxy_headers import _TrustedHosts as Addresses
 
 from api.core.api_errors import ApiError, Code, FailedError, Reason, RefusedError
 from api.core.clients import NEEDED, Keyring, bearer_token
-from api.core.server_settings import ServeSettings
+from api.core.server_settings import BODY_BYTES, ServeSettings
 from api.core.sockets import host_and_port
 from api.core.telemetry import log
 from api.operations import CALLS, EXPORT, STREAM
@@ -38,7 +38,7 @@ _PAIR_BYTES = 32
 
 def _options(settings: ServeSettings) -> _Options:
     """How the library serves."""
-    limits, connections = settings.limits, settings.connections
+    limits = settings.limits
     return (
         # The kernel spreads connections over the processes that share the port.
         ("grpc.so_reuseport", 1),
@@ -46,12 +46,12 @@ def _options(settings: ServeSettings) -> _Options:
         # With a lower first limit it would refuse what lies between the two now and then.
         ("grpc.max_metadata_size", _METADATA_BYTES),
         ("grpc.absolute_max_metadata_size", _METADATA_BYTES),
-        ("grpc.max_receive_message_length", connections.body_bytes),
-        ("grpc.max_allowed_incoming_connections", connections.connections),
-        ("grpc.server_handshake_timeout_ms", _milliseconds(connections.request_seconds)),
+        ("grpc.max_receive_message_length", BODY_BYTES),
+        ("grpc.max_allowed_incoming_connections", limits.connections),
+        ("grpc.server_handshake_timeout_ms", _milliseconds(limits.request_seconds)),
         # Until a peer acknowledges the limit of metadata the library takes 16 MiB of it.
-        ("grpc.http2.settings_timeout", _milliseconds(connections.request_seconds)),
-        ("grpc.max_connection_idle_ms", _milliseconds(connections.idle_seconds)),
+        ("grpc.http2.settings_timeout", _milliseconds(limits.request_seconds)),
+        ("grpc.max_connection_idle_ms", _milliseconds(limits.idle_seconds)),
         # A stream where nothing happens is silent: the peer is asked whether it is still there.
         ("grpc.keepalive_time_ms", 60_000),
         ("grpc.keepalive_timeout_ms", 20_000),

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import httpx2
@@ -24,7 +25,7 @@ from api.app import Application
 from api.core.server_settings import Access, Limits, Listen, ServeSettings
 from api.core.sockets import listening, reserved
 from api.core.workers import Cancellation
-from api.http.protocol import BoundedHttp, BoundedWebSocket
+from api.http.protocol import BoundedHttp
 from api.service import Service
 from exporters.locations import Locations
 from tests.waiting import wait_until
@@ -99,8 +100,7 @@ def serving(given: ServeSettings, send_buffer: int | None = None) -> Iterator[Se
             config = uvicorn.Config(
                 application,
                 factory=True,
-                http=BoundedHttp,
-                ws=BoundedWebSocket,
+                http=partial(BoundedHttp, given.limits),  # type: ignore[arg-type]
                 log_config=None,
                 access_log=False,
                 timeout_graceful_shutdown=given.limits.stop_seconds,

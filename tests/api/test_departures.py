@@ -63,7 +63,7 @@ HTTP = {
     "bootstrap_peers": ["/api/v2/networkhistory/bootstrap"],
     "vega_time": ["/api/v2/vega/time"],
     "info": ["/api/v2/info"],
-    "page": ["/", "/archive/", "/openapi.json", "/docs", "/status"],
+    "page": ["/", "/archive/", "/openapi.json", "/docs"],
     "state": ["/ready", "/health"],
     "export": [_EXPORT, _EXPORT.replace("ORDERS", "WITHDRAWALS"), _EXPORT.replace("=40", "=39")],
 }

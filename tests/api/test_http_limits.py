@@ -28,8 +28,6 @@ _FORM = (
     b"Content-Type: application/x-www-form-urlencoded\r\n"
 )
 _MEGABYTE = 2**20
-# Other tests' clients are trusted proxies, which any number of connections may come from.
-_CLIENT, _PROXY = "127.0.0.2", "127.0.0.1"
 
 
 @pytest.fixture(scope="module")
@@ -43,17 +41,9 @@ def roomy(built_site: Site) -> Iterator[ServerProcess]:
 
 @pytest.fixture(scope="module")
 def strict(built_site: Site) -> Iterator[ServerProcess]:
-    """A server with small limits, whose clients must be quick."""
+    """A server whose clients must be quick."""
     with ServerProcess(
-        built_site.locations,
-        "--no-grpc",
-        HEADER_BYTES="4096",
-        HEADERS="20",
-        BODY_BYTES="70000",
-        PIPELINED="4",
-        REQUEST_SECONDS="0.3",
-        IDLE_SECONDS="0.3",
-        CONNECTIONS_PER_CLIENT="3",
+        built_site.locations, "--no-grpc", REQUEST_SECONDS="0.3", IDLE_SECONDS="0.3"
     ) as process:
         yield process
 
@@ -66,8 +56,8 @@ def narrow(built_site: Site) -> Iterator[ServerProcess]:
 
 
 @contextmanager
-def _connected(process: ServerProcess, source: str = _PROXY) -> Iterator[socket.socket]:
-    with socket.create_connection(("127.0.0.1", process.port), 30, (source, 0)) as connection:
+def _connected(process: ServerProcess) -> Iterator[socket.socket]:
+    with socket.create_connection(("127.0.0.1", process.port), 30) as connection:
         yield connection
 
 
@@ -122,14 +112,6 @@ def _is_alive(connection: socket.socket) -> bool:
     return got.startswith(b"HTTP/1.1 200")
 
 
-def _counted(process: ServerProcess, reason: str) -> float:
-    found = re.search(
-        rf'strata_closed_connections_total\{{reason="{reason}"\}} (\S+)',
-        httpx2.get(f"{process.url}/metrics").text,
-    )
-    return float(found[1]) if found else 0.0
-
-
 # Headers
 
 
@@ -160,13 +142,12 @@ def test_many_connections_with_unfinished_headers_cost_little(roomy: ServerProce
 @each_of(
     ("request_", "wanted"),
     [
-        (_HEAD + b"X-Long: " + b"x" * 5000 + b"\r\n\r\n", (431, 8)),
-        (_HEAD + b"X-Long: " + b"x" * 10_000, (431, 8)),
-        (_HEAD + b"".join(b"X-%d: x\r\n" % n for n in range(20)) + b"\r\n", (431, 8)),
-        (_HEAD + b"X: y\r\n" * 21, (431, 8)),
-        (b"GET /" + b"x" * 5000 + b" HTTP/1.1\r\n\r\n", (414, 8)),
-        (b"GET /" + b"x" * 10_000, (414, 8)),
-        (b"GET /?" + b"x" * 4000 + b" HTTP/1.1\r\nHost: " + b"x" * 500 + b"\r\n\r\n", (431, 8)),
+        (_HEAD + b"X-Long: " + b"x" * 33_000 + b"\r\n\r\n", (431, 8)),
+        (_HEAD + b"X-Long: " + b"x" * 80_000, (431, 8)),
+        (_HEAD + b"".join(b"X-%d: x\r\n" % n for n in range(100)) + b"\r\n", (431, 8)),
+        (_HEAD + b"X: y\r\n" * 101, (431, 8)),
+        (b"GET /" + b"x" * 33_000 + b" HTTP/1.1\r\n\r\n", (431, 8)),
+        (b"GET /" + b"x" * 80_000, (431, 8)),
         (b"no HTTP\r\n\r\n", (400, 3)),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", (400, 3)),
         (b"\x16\x03\x01\x02\x00\x01\x00", (400, 3)),
@@ -179,8 +160,8 @@ def test_a_head_that_is_too_long_or_none_is_refused_in_the_form_of_all_errors(
 
 
 def test_a_head_within_the_limits_is_answered(strict: ServerProcess) -> None:
-    long = b"X-Long: " + b"x" * (4096 - len(_LAST) - 10) + b"\r\n"
-    many = b"".join(b"X-%d: x\r\n" % n for n in range(18))
+    long = b"X-Long: " + b"x" * (32 * 2**10 - len(_LAST) - 10) + b"\r\n"
+    many = b"".join(b"X-%d: x\r\n" % n for n in range(98))
     for headers in (long, many):
         answer = _answered(strict, _LAST.replace(b"Host", headers + b"Host"))
         assert answer.startswith(b"HTTP/1.1 200")
@@ -188,8 +169,8 @@ def test_a_head_within_the_limits_is_answered(strict: ServerProcess) -> None:
 
 def test_headers_after_a_body_are_bounded_too(strict: ServerProcess) -> None:
     chunked = _FORM + b"Transfer-Encoding: chunked\r\n\r\n0\r\n"
-    assert _refusal(_answered(strict, chunked + b"X: y\r\n" * 20)) == (431, 8)
-    assert _refusal(_answered(strict, chunked + b"X: " + b"y" * 80_000)) == (413, 8)
+    assert _refusal(_answered(strict, chunked + b"X: y\r\n" * 100)) == (431, 8)
+    assert _refusal(_answered(strict, chunked + b"X: " + b"y" * 300_000)) == (413, 8)
 
 
 def test_a_websocket_is_refused_for_its_headers_as_well(roomy: ServerProcess) -> None:
@@ -199,13 +180,13 @@ def test_a_websocket_is_refused_for_its_headers_as_well(roomy: ServerProcess) ->
     )
     begin = f"GET {_STREAM}?".encode()
     # The second and third are within the limits of HTTP, and beyond those of the library.
-    for query, more, status in (
-        (b"x" * 40_000, b"", 414),
-        (b"x" * 10_000, b"", 431),
-        (b"x", b"X-Long: " + b"x" * 10_000 + b"\r\n", 431),
+    for query, more in (
+        (b"x" * 40_000, b""),
+        (b"x" * 10_000, b""),
+        (b"x", b"X-Long: " + b"x" * 10_000 + b"\r\n"),
     ):
         asked = begin + query + b" HTTP/1.1\r\n" + headers + more + b"\r\n"
-        assert _refusal(_answered(roomy, asked)) == (status, 8)
+        assert _refusal(_answered(roomy, asked)) == (431, 8)
 
 
 def test_a_websocket_takes_no_long_messages(roomy: ServerProcess) -> None:
@@ -213,61 +194,6 @@ def test_a_websocket_takes_no_long_messages(roomy: ServerProcess) -> None:
         frames.send("x" * 100_000)
         with pytest.raises(ConnectionClosedError, match="frame exceeds limit"):
             frames.recv(30)
-
-
-# What is no request of HTTP/1.1
-
-
-@each_of(
-    "lines",
-    [
-        b"HTTP/1.1\r\n",
-        b"HTTP/1.1\r\nHost: x\r\nHost: x\r\n",
-        b"HTTP/1.1\r\nHost: x\r\nhost: y\r\n",
-        b"HTTP/1.0\r\nHost: x\r\nHost: x\r\n",
-        b"HTTP/1.1\r\nHost: a b\r\n",
-        b"HTTP/1.1\r\nHost: a/b\r\n",
-        b"HTTP/1.1\r\nHost: a@b\r\n",
-        b"HTTP/1.1\r\nHost: a,b\xc3\xa9\r\n",
-        b"HTTP/1.1\r\nHost: a%zz\r\n",
-        b"HTTP/1.1\r\nHost: a:http\r\n",
-        b"HTTP/1.1\r\nHost: [::1\r\n",
-        b"HTTP/1.1\r\nHost: ::1\r\n",
-        b"HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n",
-    ],
-)
-def test_a_request_without_a_host_with_two_or_with_none_that_is_one_is_refused(
-    strict: ServerProcess, lines: bytes
-) -> None:
-    answer = _answered(strict, b"GET /health " + lines + b"\r\n")
-    assert _refusal(answer) == (400, 3)
-    assert b"exactly one valid Host" in answer
-
-
-@each_of(
-    "lines",
-    [
-        b"HTTP/1.0\r\n",
-        b"HTTP/1.0\r\nHost: x\r\n",
-        b"HTTP/1.1\r\nHost:\r\n",
-        b"HTTP/1.1\r\nHost: a_b-1.example:\r\n",
-        b"HTTP/1.1\r\nHost: a%20b:3008\r\n",
-        b"HTTP/1.1\r\nHost: [::1]:3008\r\n",
-        b"HTTP/1.1\r\nHost: [fe80::1%25eth0]\r\n",
-    ],
-)
-def test_a_request_with_a_host_or_of_a_version_without_is_answered(
-    strict: ServerProcess, lines: bytes
-) -> None:
-    asked = b"GET /health " + lines + b"Connection: close\r\n\r\n"
-    assert _answered(strict, asked).startswith(b"HTTP/1.1 200")
-
-
-def test_a_request_without_a_host_is_refused_behind_others_too(strict: ServerProcess) -> None:
-    with _connected(strict) as connection:
-        assert _is_alive(connection)
-        connection.sendall(b"GET /health HTTP/1.1\r\n\r\n")
-        assert _refusal(_rest(connection)) == (400, 3)
 
 
 # Bodies
@@ -279,7 +205,7 @@ def test_a_form_that_is_too_long_is_refused(strict: ServerProcess) -> None:
     assert answer.startswith(b"HTTP/1.1 400")
     assert b"http: request body too large" in answer
     # In pieces of one byte the application waits for more, of what is long enough already.
-    small = b"1\r\nx\r\n" * 15_000
+    small = b"1\r\nx\r\n" * 50_000
     chunked = _FORM + b"Transfer-Encoding: chunked\r\n\r\n"
     assert _refusal(_answered(strict, chunked + small)) == (413, 8)
 
@@ -305,25 +231,17 @@ def test_requests_sent_ahead_without_end_cost_little(roomy: ServerProcess) -> No
         _flood(connection, b"GET /nope HTTP/1.1\r\nHost: x\r\n\r\n" * 50_000, 20)
         answers = _rest(connection)
     assert roomy.memory() - before < 20 * _MEGABYTE
-    assert answers.count(b"HTTP/1.1 404") == 17
-    assert b"connection: close" in answers.rpartition(b"HTTP/1.1 404")[2]
-
-
-def test_some_requests_sent_ahead_are_answered_in_their_order(strict: ServerProcess) -> None:
-    paths = ("/health", "/nope", "/ready", "/nope")
-    asked = b"".join(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode() for path in paths)
-    answers = _answered(strict, asked + _LAST)
-    assert re.findall(rb"HTTP/1.1 (\d+)", answers) == [b"200", b"404", b"200", b"404", b"200"]
+    assert answers.count(b"HTTP/1.1 ") <= 1
 
 
 def test_the_last_answer_before_something_malformed_says_that_it_is_the_last(
     strict: ServerProcess,
 ) -> None:
-    answers = _answered(strict, _HEALTH * 2 + b"no HTTP\r\n\r\n" + b"x" * _MEGABYTE)
-    first, last = answers.split(b"HTTP/1.1 200")[1:]
-    assert b"connection: close" not in first
-    assert b"connection: close" in last
-    assert last.endswith(b"\r\n\r\nok")
+    for more in (b"no HTTP\r\n\r\n", _HEALTH):  # or before one that was sent ahead
+        answer = _answered(strict, _HEALTH + more)
+        assert answer.startswith(b"HTTP/1.1 200")
+        assert b"connection: close" in answer
+        assert answer.endswith(b"\r\n\r\nok")
 
 
 def test_requests_behind_a_stream_do_not_hide_that_its_reader_left(strict: ServerProcess) -> None:
@@ -408,87 +326,22 @@ def test_streams_outlive_all_limits_of_time(strict: ServerProcess) -> None:
 # Room
 
 
-def test_of_one_client_the_connection_that_waited_longest_makes_room(
-    strict: ServerProcess,
-) -> None:
+def test_who_comes_when_all_is_full_is_told_so(narrow: ServerProcess) -> None:
     with ExitStack() as held:
-        mine = [held.enter_context(_connected(strict, _CLIENT)) for _ in range(4)]
-        assert _rest(mine[0]) == b""
-        assert all(_is_alive(connection) for connection in mine[2:])
-
-
-def test_a_client_whose_connections_are_all_in_use_is_refused(strict: ServerProcess) -> None:
-    with ExitStack() as held:
-        for _ in range(3):
-            with _connected(strict, _CLIENT) as brief:  # it leaves: the others count nevertheless
-                brief.sendall(_LAST)
-                assert _rest(brief).startswith(b"HTTP/1.1 200")
-            stream = held.enter_context(_connected(strict, _CLIENT))
-            stream.sendall(_STREAMED)
-            assert stream.recv(1000).startswith(b"HTTP/1.1 200")
-        with _connected(strict, _CLIENT) as one_more:
-            assert _refusal(_rest(one_more)) == (429, 8)
-        with _connected(strict, "127.0.0.3") as another_client, _connected(strict) as proxy:
-            assert _is_alive(another_client)
-            assert _is_alive(proxy)
-
-
-def test_a_proxy_is_not_counted_as_one_client(strict: ServerProcess) -> None:
-    with ExitStack() as held:
-        many = [held.enter_context(_connected(strict)) for _ in range(30)]
-        assert all(_is_alive(connection) for connection in many)
-
-
-def test_who_comes_when_all_is_full_is_told_so_unless_somebody_waits(
-    narrow: ServerProcess,
-) -> None:
-    with ExitStack() as held:
-        idle = held.enter_context(_connected(narrow))
-        for _ in range(3):
+        for _ in range(4):
             held.enter_context(connect(f"ws://127.0.0.1:{narrow.port}{_STREAM}"))
-        fourth = held.enter_context(_connected(narrow))
-        assert _rest(idle) == b""
-        fourth.sendall(_STREAMED)
-        assert fourth.recv(1000).startswith(b"HTTP/1.1 200")
         with _connected(narrow) as fifth:
             assert _refusal(_rest(fifth)) == (503, 14)
-    while True:  # until the server has seen that they left
-        try:
-            assert _counted(narrow, "full") == 1
-            break
-        except (httpx2.HTTPError, AssertionError):
-            continue
 
 
-def test_idle_connections_shut_nobody_out_of_a_server_with_few_file_handles(
-    built_site: Site,
-) -> None:
+def test_idle_connections_take_no_files_that_a_server_needs(built_site: Site) -> None:
     with (
         ServerProcess(built_site.locations, "--no-grpc", files="256") as process,
+        httpx2.Client(base_url=process.url) as client,
         ExitStack() as all_,
     ):
-        for _ in range(300):
-            all_.enter_context(_connected(process))
-        for _ in range(3):
-            assert httpx2.get(f"{process.url}/api/v2/vega/time").status_code == 200
-            assert httpx2.get(f"{process.url}/api/v2/withdrawals").status_code == 200
-        for _ in range(300):
-            all_.enter_context(_connected(process, _CLIENT))
-        assert httpx2.get(f"{process.url}/api/v2/vega/time").status_code == 200
-
-
-# What an operator sees
-
-
-def test_what_was_closed_is_counted_and_logged_briefly(built_site: Site) -> None:
-    with ServerProcess(built_site.locations, "--no-grpc", LOG_LEVEL="warning") as process:
-        for _ in range(50):
-            assert _refusal(_answered(process, b"no HTTP\r\n\r\n")) == (400, 3)
-        assert _counted(process, "malformed") == 50
-        process.terminate()
-        code, logged = process.finish()
-    entries = [json.loads(line) for line in logged.splitlines()]
-    closed = [re.fullmatch(r"closed (\d+) connections: .*", each["message"]) for each in entries]
-    assert code == 0
-    assert sum(int(found[1]) for found in closed if found) == 50
-    assert len(entries) < 20
+        for path in ("/api/v2/vega/time", "/api/v2/withdrawals"):
+            assert client.get(path).status_code == 200
+            for _ in range(300):
+                all_.enter_context(_connected(process))
+            assert client.get(path).status_code == 200

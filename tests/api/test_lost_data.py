@@ -94,7 +94,7 @@ def _reason(client: httpx2.Client) -> str:
 def _refuses(served: Served, client: httpx2.Client, reason: str) -> None:
     """Every way to ask for rows gets the sentence; the process lives."""
     assert client.get("/health").status_code == 200
-    assert reason in client.get("/status").text
+    assert client.get("/ready").json()["reason"] == reason
     for path in (_ROWS, _ORDERS, _STREAM):
         answer = client.get(path)
         body = answer.json()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from html import escape
 from pathlib import Path
 
 import pytest
@@ -64,17 +63,11 @@ def test_dagster_and_the_server_say_the_same(settings: Settings) -> None:
         wait_until(lambda: client.get("/ready").json()["blocksBehind"] is not None)
         ready = client.get("/ready").json()
         metrics = client.get("/metrics").text
-        page = client.get("/status", headers={"accept": "text/html"}).text
     assert ready["blocksBehind"] == 20
     assert "strata_blocks_behind 20.0" in metrics
-    assert "20" in page
     assert (ready["gaps"], ready["blocksMissing"], ready["filesQuarantined"]) == (1, 20, 2)
     quarantined = [{"file": file, "reason": reason} for file, reason in status.refused.items()]
     assert ready["quarantined"] == quarantined
-    assert "1 (20 blocks)" in page
-    for refused in quarantined:
-        assert escape(refused["file"]) in page
-        assert escape(refused["reason"]) in page
 
 
 def test_a_corrected_source_is_followed_to_the_end(settings: Settings) -> None:

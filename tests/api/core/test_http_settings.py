@@ -50,7 +50,6 @@ def test_the_rate_is_limited_beyond_loopback_unless_it_is_set(
         ("API_THREADS", "-1"),
         ("API_QUERY_SECONDS", "soon"),
         ("API_QUEUE", "1.5"),
-        ("API_HEADER_BYTES", "0"),
         ("API_REQUEST_SECONDS", "0"),
         ("NAME_STYLE", "fancy"),
     ],

@@ -246,7 +246,7 @@ class _Page(HTMLParser):
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/archive", "/archive/", "/docs", "/status", f"/archive/{CHAIN}/index.html"]
+    "path", ["/", "/archive", "/archive/", "/docs", f"/archive/{CHAIN}/index.html"]
 )
 def test_every_link_of_a_page_leads_somewhere(client: httpx2.Client, path: str) -> None:
     links = {link for link in _Page(client.get(path)).links if not link.startswith("#")}
@@ -256,7 +256,7 @@ def test_every_link_of_a_page_leads_somewhere(client: httpx2.Client, path: str) 
 
 
 def test_the_page_loads_nothing_from_elsewhere(client: httpx2.Client) -> None:
-    for path in ("/", "/docs", "/status"):
+    for path in ("/", "/docs"):
         answer = client.get(path)
         assert "default-src 'self'" in answer.headers["content-security-policy"]
         assert "http" not in "".join(_Page(answer).links)

@@ -15,11 +15,9 @@ from typing import Any
 
 import pytest
 
-from api.core import workers
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import MARKETS, THIRD, Site
 from transforms.block_range import BlockRange
-from transforms.lookups.index_file import IndexFile
 
 _LARGE = 100_000
 _WATCHED = ("compress", "_written")
@@ -30,11 +28,6 @@ class Watch:
 
     def __init__(self) -> None:
         self.seen: set[tuple[str, bool]] = set()
-
-    @property
-    def written(self) -> set[bool]:
-        """Whether answers were made on the event loop."""
-        return {on_loop for name, on_loop in self.seen if name == "_written"}
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
         name = argument.__name__ if event == "c_call" else frame.f_code.co_name
@@ -86,42 +79,3 @@ def test_what_is_small_is_compressed_where_it_is(many: Site) -> None:
     assert answer.headers["content-encoding"] == "gzip"
     assert ("compress", True) in watch.seen
     assert ("compress", False) not in watch.seen
-
-
-@pytest.fixture
-def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However slow the machine is, the loop takes the time that it needs."""
-    monkeypatch.setattr(workers, "_AT_ONCE_SECONDS", 60.0)
-
-
-@pytest.mark.usefixtures("_patient")
-def test_a_few_rows_of_index_files_are_looked_up_where_they_are_asked_for(many: Site) -> None:
-    with _watched(many) as (served, watch), served.client() as client:
-        for path in (
-            f"/api/v2/order/versions/{'ab' * 32}",
-            "/api/v2/withdrawals?pagination.first=5",
-            f"/api/v2/liquidity/provisions?marketId={MARKETS[0]}&pagination.last=5",
-        ):
-            assert client.get(path).status_code == 200
-        assert watch.written == {True}
-        assert client.get(f"/api/v2/withdrawal/{'ab' * 32}").status_code == 404
-        assert watch.written == {True}
-
-
-@pytest.mark.usefixtures("_patient")
-def test_what_cannot_be_found_at_once_is_left_to_threads_as_is_what_follows(
-    many: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = "/api/v2/withdrawals?pagination.first=5"
-    with _watched(many) as (served, watch), served.client() as client:
-        before = client.get(path).json()
-        assert watch.written == {True}
-        unsound = property(lambda _: False, lambda *_: None)  # so that DuckDB has to be asked
-        monkeypatch.setattr(IndexFile, "is_sound", unsound, raising=False)
-        watch.seen.clear()
-        assert [client.get(path).json() for _ in range(2)] == [before] * 2
-        assert watch.written == {True, False}
-        served.service.calls.slow["withdrawals"] += 60  # as if that had taken seconds
-        watch.seen.clear()
-        assert client.get(path).json() == before
-        assert watch.written == {False}

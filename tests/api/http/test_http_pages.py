@@ -20,30 +20,19 @@ def client(served: Served) -> Iterator[httpx2.Client]:
         yield found
 
 
-def test_the_state_is_a_page_with_what_ready_says(client: httpx2.Client) -> None:
-    answer = client.get("/status")
-    text = Page(answer.content).text
-    state = client.get("/ready").json()
-    assert answer.headers["content-type"].startswith("text/html")
-    assert "Ready" in text
-    assert f"Chain{CHAIN}" in text
-    assert f"Newest block{state['blockHeight']:,}" in text
-    assert f"Segments{state['segments']}" in text
-
-
 def test_the_state_of_a_server_without_data_says_so(tmp_path: Path) -> None:
     places = Locations(warehouse=str(tmp_path / "w"), archive=str(tmp_path / "a"))
     with serving(settings(places)) as served, served.client() as client:
-        text = Page(client.get("/status").content).text
-        assert "Not ready" in text
-        assert "nothing is loaded yet" in text
+        ready = client.get("/ready")
+        assert ready.status_code == 503
+        assert "nothing is loaded yet" in ready.json()["reason"]
         stream = client.get("/api/v2/stream/liquidity-provisions")
     assert stream.status_code == 503
     assert "nothing is loaded yet" in stream.text
 
 
 def test_every_page_says_whose_it_is_and_what_for(client: httpx2.Client) -> None:
-    for path in ("/", "/docs", "/status", f"/archive/{CHAIN}/index.html"):
+    for path in ("/", "/docs", f"/archive/{CHAIN}/index.html"):
         text = Page(client.get(path).content).text
         assert "Strata Exact, verifiable exports of a trading network's history" in text, path
 
