@@ -8,5 +8,8 @@ LAKE = "lake"
 MANIFESTS = "manifests"
 """The table of what was loaded of each segment: of each CSV the columns, rows and SHA-256."""
 
+STATE_MANIFEST = "state_manifest"
+"""The table of what is in the newest current state."""
+
 LOG = "_delta_log"
 """The folder of a table's log below the table's, by Delta's protocol."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -13,7 +13,6 @@ from exporters.lake.lake_files import Lake
 from exporters.lake.log.log_files import named_files, parsed_files
 from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.tables import Version
-from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 
 _ATTEMPTS = 3
@@ -56,17 +55,11 @@ def _naming_damage(lake: Lake, table: str) -> Iterator[None]:
 
 
 @dataclass
-class PublishedFiles:
-    """The newest version of a table, read once, and copies in `folder` of files asked for last.
-
-    `advance` gets the bytes of files that were just fetched.
-    """
+class PublishedTable:
+    """The newest version of a table, which is read once."""
 
     lake: Lake
     table: str
-    folder: Path
-    advance: Callable[[int], object] = lambda _bytes: None
-    _copies: dict[str, Path] = field(default_factory=dict, init=False)
 
     @cached_property
     def files(self) -> tuple[ActiveFile, ...]:
@@ -75,24 +68,24 @@ class PublishedFiles:
         Raises `IntegrityError` where its log is damaged, or names what Strata does not write.
         """
         version = log_version(self.lake, self.table, log_files(self.lake, self.table))
-        files = version.files if version else ()
-        return tuple(file for file in files if not file.csv)
+        return version.files if version else ()
 
-    def copies(self, blocks: BlockRange) -> list[Path]:
-        """Copies of the files with any of these blocks, ascending, until others are asked for.
+    @property
+    def history(self) -> list[ActiveFile]:
+        """Those of history; see `files`."""
+        return [file for file in self.files if not file.csv]
 
-        Each hashes to what its name says. Raises `IntegrityError`, `ConnectionError`.
+    def fetched(
+        self, files: Iterable[ActiveFile], folder: Path, advance: Callable[[int], object]
+    ) -> list[Path]:
+        """Copies in a folder of some of its files, each of which hashes to what its name says.
+
+        `advance` gets their bytes. Raises `IntegrityError`, `ConnectionError`.
         """
-        due = {file.name: file for file in self.files if file.blocks.overlaps(blocks)}
-        for name, path in [*self._copies.items()]:
-            if name not in due or not path.exists():  # it became a data file
-                path.unlink(missing_ok=True)
-                del self._copies[name]
-        return [self._copies.get(name) or self._fetch(file) for name, file in due.items()]
-
-    def _fetch(self, file: ActiveFile) -> Path:
-        path = self.folder / f"{self.table}-{file.name}"
-        retried(partial(self.lake.fetch, self.table, file, path))
-        self._copies[file.name] = path
-        self.advance(file.bytes)
-        return path
+        paths = []
+        for file in files:
+            path = folder / f"{self.table}-{file.name}"
+            retried(partial(self.lake.fetch, self.table, file, path))
+            advance(file.bytes)
+            paths.append(path)
+        return paths

@@ -1,4 +1,4 @@
-"""Loading what an archive has into a warehouse: data files as they are, current states, all proven.
+"""Loading what an archive has into a warehouse: data files as they are, the current state, proven.
 
 What is taken goes by the lake's manifests: a segment that is in one is in the lake whole. A
 manifest after the other, the segments of it that are not loaded become a volume each run, which is
@@ -8,20 +8,21 @@ added to the warehouse before the next one is fetched: who is killed goes on the
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 from exporters.archive.archive import Archive
-from exporters.archive.lake_place import MANIFESTS
+from exporters.archive.lake_place import MANIFESTS, STATE_MANIFEST
 from exporters.fetching.fetch_folder import Advance, Progress
 from exporters.fetching.past import PastChangedError
 from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import ActiveFile
-from exporters.lake.published_files import PublishedFiles, retried
-from exporters.lake.state_files import StateFile, fetch_state_file, state_files
-from exporters.loading.archive_past import check_beside, check_index, check_past
+from exporters.lake.publication.state_tables import is_state
+from exporters.lake.published_files import PublishedTable
+from exporters.loading.archive_past import check_beside, check_past
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.coverage import difference, union
 from transforms.errors import ConfigError, IntegrityError, SegmentError
@@ -63,7 +64,7 @@ def load_archive(
 ) -> ArchiveLoadReport:
     """Load what the archive has and the warehouse has not; run again, it goes on.
 
-    With `blocks`, only the segments that have any of these, and those that current states are of.
+    With `blocks`, only the segments that have any of these, and the one of the current state.
     Files that are not what they should be are in the report, and the rest goes on. Raises
     `ConfigError` where the archive has no lake, or the warehouse another chain; `PastChangedError`
     where the two contradict each other; `IntegrityError` where the index or the manifests' log is
@@ -88,7 +89,7 @@ def load_archive(
 
 @dataclass
 class _ArchiveLoad:
-    """One load; copies of published files lie in `scratch`."""
+    """One load; copies of published files lie below `scratch`."""
 
     warehouse: Warehouse
     lake: Lake
@@ -98,31 +99,35 @@ class _ArchiveLoad:
 
     def run(self, progress: Progress) -> ArchiveLoadReport:
         """See `load_archive`."""
-        if not self._manifests.files:
+        state = self._state()
+        manifests = PublishedTable(self.lake, MANIFESTS)
+        if not manifests.history:
             raise ConfigError(
                 f"{self.lake.place('')} has no manifests, so no warehouse can be made of this "
                 "archive: fetch one whose publisher has the lake (STRATA_LAKE=1)"
             )
+        needed = [self.blocks, *([state.blocks] if state else [])] if self.blocks else None
         loaded = union(volume.blocks for volume in self._catalog.history())
-        lacking = (file for file in self._manifests.files if difference((file.blocks,), loaded))
-        due = [file for file in lacking if self._is_due(file.blocks)]
+        due = [
+            file
+            for file in manifests.history
+            if difference((file.blocks,), loaded) and _is_due(file.blocks, needed)
+        ]
         with progress("loading", self._total([file.blocks for file in due])) as advance:
-            for files in self._tables.values():
-                files.advance = advance
             for file in due:
-                self._load_manifest(file)
-            for state in self._states:
-                self._load_state(state, advance)
+                with self._refusing(file.blocks), scratch_folder(self.scratch) as folder:
+                    (manifest,) = manifests.fetched([file], folder, no_advance)
+                    self._load_manifest(manifest, needed, advance)
+            if state is not None and self._catalog.holds(state.blocks):
+                with self._refusing(state.blocks), scratch_folder(self.scratch) as folder:
+                    self._load_state(state, folder)
+        self._name_lacking_states()
         return self.report
 
     @cached_property
-    def _manifests(self) -> PublishedFiles:
-        return PublishedFiles(self.lake, MANIFESTS, self.scratch)
-
-    @cached_property
-    def _tables(self) -> dict[str, PublishedFiles]:
+    def _tables(self) -> dict[str, PublishedTable]:
         """Read after the manifests: what these have is in them."""
-        return {table: PublishedFiles(self.lake, table, self.scratch) for table in history_tables()}
+        return {table: PublishedTable(self.lake, table) for table in history_tables()}
 
     @property
     def _catalog(self) -> Catalog:
@@ -130,73 +135,35 @@ class _ArchiveLoad:
         backing = self.warehouse.backing
         return backing.catalog(backing.log.begin()).intact()
 
-    def _is_due(self, blocks: BlockRange) -> bool:
-        """Whether any of these blocks should be loaded."""
-        if self.blocks is None or blocks.overlaps(self.blocks):
-            return True
-        return any(blocks.overlaps(state.blocks) for state in self._states)
+    @contextmanager
+    def _refusing(self, blocks: BlockRange) -> Iterator[None]:
+        """Let what is damaged, or is not what it should be, be in the report."""
+        try:
+            yield
+        except PastChangedError:
+            raise
+        except (IntegrityError, SegmentError, MemoryLimitError) as error:
+            self.report.not_taken.append(NotTaken(blocks, str(error)))
 
     def _total(self, due: Sequence[BlockRange]) -> int:
-        """The bytes of the files that hold these blocks, and of states that are due."""
-        states = sum(state.bytes for state in self._states)
-        return states + sum(
-            file.bytes
-            for table in self._tables.values()
-            for file in self._readable(table)
-            if any(map(file.blocks.overlaps, due))
-        )
+        """The bytes of the files of history that hold these blocks."""
+        total = 0
+        for table in self._tables.values():
+            with suppress(IntegrityError):  # said of each run that has rows of it
+                files = (file for file in table.history if any(map(file.blocks.overlaps, due)))
+                total += sum(file.bytes for file in files)
+        return total
 
-    @cached_property
-    def _states(self) -> tuple[StateFile, ...]:
-        """The current states that are newer than those of the warehouse."""
-        own = {state.version: state.blocks for state in self._catalog.states()}
-        try:
-            states = state_files(self.lake.archive)
-        except IntegrityError as error:
-            _log.warning("no current state is loaded: %s", error)
-            return ()
-        if not states:
-            _log.warning(
-                "%s has no current states, so the tables of current state stay as they are: its "
-                "publisher's strata publish puts them there",
-                self.lake.place(""),
-            )
-        return tuple(s for s in states if s.version not in own or own[s.version] < s.blocks)
-
-    def _load_state(self, state: StateFile, advance: Advance) -> None:
-        """Load a current state, unless its segment is not loaded, for whatever reason."""
-        if not self._catalog.holds(state.blocks):
-            return
-        paths = [self.scratch / Path(file.key).name for file in state.files]
-        try:
-            for file, path in zip(state.files, paths, strict=True):
-                retried(partial(fetch_state_file, self.lake.archive, file, path))
-            take_state(self.warehouse.backing, *paths)
-        except IntegrityError as error:
-            self.report.not_taken.append(NotTaken(state.blocks, str(error)))
-        else:
-            self.report.states.append(state.blocks)
-            advance(state.bytes)
-
-    def _readable(self, table: PublishedFiles) -> Sequence[ActiveFile]:
-        try:
-            return table.files
-        except IntegrityError:
-            return ()  # said of each run that has rows of it
-
-    def _load_manifest(self, file: ActiveFile) -> None:
-        """Load the segments of a manifest that are not loaded."""
-        try:
-            (copy,) = self._manifests.copies(file.blocks)
-            catalog = self._catalog
-            published = parse_segments(read_columns(copy, SEGMENTS.names))
-            due = (segment for segment in published if self._is_due(segment.blocks))
-            segments = {s.blocks: s for s in due if not catalog.holds(s.blocks)}
-            receipts = [r for r in manifest_receipts([copy]) if r.blocks in segments]
-            tables = {*filter(self._is_published, {receipt.table for receipt in receipts})}
-        except IntegrityError as error:
-            self.report.not_taken.append(NotTaken(file.blocks, str(error)))
-            return
+    def _load_manifest(
+        self, manifest: Path, needed: Sequence[BlockRange] | None, advance: Advance
+    ) -> None:
+        """Load the segments of a manifest that are needed and not loaded."""
+        catalog = self._catalog
+        published = parse_segments(read_columns(manifest, SEGMENTS.names))
+        due = (segment for segment in published if _is_due(segment.blocks, needed))
+        segments = {s.blocks: s for s in due if not catalog.holds(s.blocks)}
+        receipts = [r for r in manifest_receipts([manifest]) if r.blocks in segments]
+        tables = {*filter(self._is_published, {receipt.table for receipt in receipts})}
         own: dict[BlockRange, list[Receipt]] = {blocks: [] for blocks in segments}
         for receipt in receipts:
             if receipt.table in tables:
@@ -204,7 +171,8 @@ class _ArchiveLoad:
         for run in contiguous_runs(segments):
             blocks = [*filter(run.holds, segments)]
             taken = [_taken(segments[item], own[item]) for item in blocks]
-            self._load_run(run, taken, [receipt for item in blocks for receipt in own[item]])
+            with self._refusing(run):
+                self._load_run(run, taken, [r for item in blocks for r in own[item]], advance)
 
     def _is_published(self, table: str) -> bool:
         """Whether the lake may have a table.
@@ -214,26 +182,88 @@ class _ArchiveLoad:
         """
         if table in self._tables:
             return True
-        if PublishedFiles(self.lake, table, self.scratch).files:
+        if PublishedTable(self.lake, table).history:
             raise IntegrityError(f"this release knows no table {table}: use a newer one")
         return False
 
     def _load_run(
-        self, run: BlockRange, segments: Sequence[LoadedSegment], receipts: Sequence[Receipt]
+        self,
+        run: BlockRange,
+        segments: Sequence[LoadedSegment],
+        receipts: Sequence[Receipt],
+        advance: Advance,
     ) -> None:
-        try:
-            check_index(self.lake.archive, segments, receipts)
-            check_beside(self.lake.archive, segments, self._catalog)
-            files = {
-                table: self._tables[table].copies(run)
-                for table in sorted({receipt.table for receipt in receipts if receipt.rows})
-            }
+        check_beside(self.lake.archive, segments, self._catalog)
+        with scratch_folder(self.scratch) as folder:
+            files = {}
+            for name in sorted({receipt.table for receipt in receipts if receipt.rows}):
+                table = self._tables[name]
+                its = [file for file in table.history if file.blocks.overlaps(run)]
+                files[name] = table.fetched(its, folder, advance)
             take_run(self.warehouse.backing, segments, receipts, files)
-            self.report.loaded += segments
-        except PastChangedError:
-            raise
-        except (IntegrityError, SegmentError, MemoryLimitError) as error:
-            self.report.not_taken.append(NotTaken(run, str(error)))
+        self.report.loaded += segments
+
+    # --- the current state
+
+    @cached_property
+    def _state_manifest(self) -> PublishedTable:
+        return PublishedTable(self.lake, STATE_MANIFEST)
+
+    def _state(self) -> ActiveFile | None:
+        """The manifest of the current state, if that is newer than the warehouse's."""
+        try:
+            files = self._state_manifest.files
+        except IntegrityError as error:
+            _log.warning("no current state is loaded: %s", error)
+            return None
+        if not files:
+            _log.warning(
+                "%s has no current state, so the tables of current state stay as they are: its "
+                "publisher's strata publish puts it there",
+                self.lake.place(""),
+            )
+            return None
+        own = self._catalog.states()
+        return None if own and files[-1].blocks.last <= own[-1].blocks.last else files[-1]
+
+    def _load_state(self, file: ActiveFile, folder: Path) -> None:
+        """Load the current state, whose tables have the rows of the manifest's receipts."""
+        (manifest,) = self._state_manifest.fetched([file], folder, no_advance)
+        tables: dict[str, Path] = {}
+        for receipt in manifest_receipts([manifest]):
+            if not is_state(receipt.table):
+                continue
+            table = PublishedTable(self.lake, receipt.table)
+            its = [file for file in table.files if file.csv == receipt.sha256]
+            if not its:
+                raise IntegrityError(
+                    f"{self.lake.place(receipt.table)} has not the current state after segment "
+                    f"{file.blocks}, perhaps as it is just being published: run this again later; "
+                    "the next segment from a source brings a newer state, too"
+                )
+            (tables[receipt.table],) = table.fetched(its, folder, no_advance)
+        take_state(self.warehouse.backing, manifest, tables)
+        self.report.states.append(file.blocks)
+
+    def _name_lacking_states(self) -> None:
+        """Say of which schema versions there is no state: the lake has the newest alone."""
+        there = {state.version for state in self._catalog.states()}
+        versions = {segment.name.version for segment in self.report.loaded} - there
+        if versions and there:
+            _log.warning(
+                "no current state of schema version %s was loaded, as a lake has the newest alone: "
+                "last rows of tables that became history are in warehouses made from segments",
+                ", ".join(map(str, sorted(versions))),
+            )
+
+
+def no_advance(_bytes: int) -> None:
+    """These bytes are not among those that are waited for."""
+
+
+def _is_due(blocks: BlockRange, needed: Sequence[BlockRange] | None) -> bool:
+    """Whether any of these blocks is needed; all are, if none are named."""
+    return needed is None or any(map(blocks.overlaps, needed))
 
 
 def _taken(segment: LoadedSegment, receipts: Sequence[Receipt]) -> LoadedSegment:

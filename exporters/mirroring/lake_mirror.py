@@ -1,4 +1,4 @@
-"""The lake of a mirror: data files, logs and current states as the archive has them, to the byte.
+"""The lake of a mirror: data files and logs as the archive has them, to the byte.
 
 Logs are read before the index of ZIPs is, as the archive's lake never has what has no ZIPs; their
 files are fetched after the ZIPs, and stay in the archive for a week. A table's log takes the place
@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from exporters.archive.archive import Archive, update
+from exporters.archive.archive import Archive
 from exporters.archive.entries import Json
 from exporters.archive.json_text import parsed
-from exporters.archive.lake_place import LOG, MANIFESTS
+from exporters.archive.lake_place import LOG, MANIFESTS, STATE_MANIFEST
 from exporters.archive.sound_documents import SCHEMA
 from exporters.fetching.fetch_folder import JOBS, Advance, FetchFolder, Progress, no_progress
 from exporters.fetching.mirror import Mirrored
@@ -28,7 +28,6 @@ from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.publication.lake_sweep import sweep_lake
 from exporters.lake.published_files import log_files, log_version, retried
-from exporters.lake.state_files import LIST, StateFile, fetch_state_file, parsed_states
 from transforms.errors import IntegrityError
 from transforms.files import commit_file, file_version, new_file, sync_file
 from transforms.stores.store import content_sha256
@@ -59,18 +58,16 @@ class LakeMirror:
     progress: Progress = no_progress
     refused: list[str] = field(default_factory=list)
     _tables: list[_Table] = field(default_factory=list, init=False)
-    _states: bytes | None = field(default=None, init=False)
 
     def read(self) -> None:
         """Read the logs: that of the manifests first, since what is in one is in the tables."""
-        names = sorted({*tables_ever(), *self._described()} - {MANIFESTS})
+        names = sorted({*tables_ever(), STATE_MANIFEST, *self._described()} - {MANIFESTS})
         manifests = self._read_table(MANIFESTS)
         if manifests is None:
             return
         with ThreadPoolExecutor(self.jobs) as pool:
             tables = [*pool.map(self._read_table, names), manifests]
         self._tables = [table for table in tables if table]
-        self._states = self.source.read(LIST)
 
     def _described(self) -> Iterable[str]:
         """The tables that the archive's release knows, which may be a newer one."""
@@ -95,16 +92,13 @@ class LakeMirror:
         if not self._tables:
             return
         copies = _Copies(self.source, folder, self.jobs, result)
-        states = self._parsed_states()
         lacking = {table.name: copies.lacking(table) for table in self._tables}
         total = sum(file.bytes for files in lacking.values() for file in files)
-        total += sum(state.bytes for state in states)
         with self.progress("fetching the lake", total) as advance:
             for table in self._tables:
                 # The manifests come last, and tell what all tables have: not if one lacks it.
                 if table.name != MANIFESTS or not self.refused:
                     self._alone(partial(copies.table, table, lacking[table.name], advance))
-            self._alone(partial(copies.states, self._states, states, advance))
         self.refused += (f"{item.table}: {item.reason}" for item in sweep_lake(copies.own).refused)
         result.lake_refused = self.refused
 
@@ -113,14 +107,6 @@ class LakeMirror:
             work()
         except IntegrityError as error:
             self.refused.append(str(error))
-
-    def _parsed_states(self) -> tuple[StateFile, ...]:
-        try:
-            return parsed_states(self.source, self._states) if self._states else ()
-        except IntegrityError as error:
-            self.refused.append(str(error))
-            self._states = None
-            return ()
 
 
 def _names(schema: Json) -> list[str]:
@@ -196,20 +182,6 @@ class _Copies:
         new.rename(place)
         sync_file(place.parent)
         shutil.rmtree(old, ignore_errors=True)
-
-    def states(self, data: bytes | None, states: tuple[StateFile, ...], advance: Advance) -> None:
-        """Have the current states, then their list. Raises `IntegrityError`."""
-        own = self.own.archive
-        for file in (file for state in states for file in state.files):
-            path = self.folder.store.path(own.key(file.key))
-            if not path.exists() or content_sha256(path) != file.sha256:
-                copy = self.folder.scratch / path.name
-                retried(partial(fetch_state_file, self.source, file, copy))
-                commit_file(copy, path)
-                self._count(file.size)
-            advance(file.size)
-        if data is not None:
-            update(own.store, own.key(LIST), lambda _: data, "application/json")
 
     def _count(self, size: int) -> None:
         self.result.lake_files += 1

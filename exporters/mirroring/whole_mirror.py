@@ -14,27 +14,22 @@ def mirror_all(
     source: Archive,
     out: Path,
     *,
-    is_signed: bool = False,
     jobs: int = JOBS,
     progress: Progress = no_progress,
     warn: Callable[[str], object] = lambda _: None,
 ) -> Mirrored:
     """Make the archive in the folder `out` what `source` is, with its lake; see `mirror`.
 
-    With `is_signed` only what somebody signed is taken, which nobody does with the lake. `warn` is
-    told why a lake is not copied.
+    `warn` is told why a lake is not copied.
     """
-    copy = _lake_copy(source, is_signed, jobs, progress, warn) if source.index().has_lake else None
+    copy = _lake_copy(source, jobs, progress, warn) if source.index().has_lake else None
     return mirror(source, out, jobs=jobs, progress=progress, copy_lake=copy)
 
 
 def _lake_copy(
-    source: Archive, is_signed: bool, jobs: int, progress: Progress, warn: Callable[[str], object]
+    source: Archive, jobs: int, progress: Progress, warn: Callable[[str], object]
 ) -> Copy | None:
     place = source.place("lake")
-    if is_signed:
-        warn(f"{place} is not copied: nobody signs its files, and --key takes only what is signed")
-        return None
     try:
         # Whoever fetches ZIPs alone needs none of what reads Parquet.
         from exporters.mirroring.lake_mirror import LakeMirror

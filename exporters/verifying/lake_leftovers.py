@@ -1,42 +1,14 @@
-"""What lies in a lake beside its tables: states, and what logs do not name any more, or not yet."""
+"""What lies in a lake beside its tables: what logs do not name any more, or not yet."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 
-from exporters.archive.archive import Archive
 from exporters.lake.lake_files import Lake
 from exporters.lake.publication.lake_sweep import unnamed_since
-from exporters.lake.state_files import LIST, listed_states, state_files
 from exporters.lake.tables import Version
 from exporters.verifying.listing import StoreListing
-from exporters.verifying.named_objects import NamedObject
-from exporters.verifying.verify_lake_file import LakeFileReader
-from transforms.errors import IntegrityError
-from transforms.verifying.findings import LAKE_PUBLISH, Finding, Problem, put_again
-from transforms.verifying.verification import YOUNG_SECONDS, Kind
-
-
-def state_findings(archive: Archive, reader: LakeFileReader) -> Iterator[Finding]:
-    """Yield what is wrong, and cross off what belongs there."""
-    listing, counts = reader.objects.listing, reader.objects.verification.counts
-    is_listed = listing.find(archive.key(LIST)) is not None
-    listing.cross_off([archive.key(LIST)])
-    counts.expect(Kind.DOCUMENTS, int(is_listed))
-    try:
-        states = state_files(archive)
-    except IntegrityError as error:
-        yield Finding(Problem.BAD_LAKE_FILE, archive.place(LIST), str(error), LAKE_PUBLISH)
-        states = ()
-    counts.read(Kind.DOCUMENTS, int(is_listed))
-    files = [file for state in states for file in state.files]
-    for file in files:
-        key, again = archive.key(file.key), put_again(archive.place(file.key))
-        item = NamedObject(key, file.size, file.sha256, "states.json", LAKE_PUBLISH, again)
-        is_chosen = reader.expect(item, len(files))
-        yield from reader.findings(item, lambda _: (), is_chosen=is_chosen)
-    # Who publishes removes those that the list does not name.
-    listing.cross_off([info.key for info in listed_states(archive, listing.left)])
+from transforms.verifying.verification import YOUNG_SECONDS
 
 
 def cross_off_leftovers(

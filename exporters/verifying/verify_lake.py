@@ -16,14 +16,14 @@ from itertools import pairwise
 from pathlib import Path
 
 from exporters.archive.archive import Archive
-from exporters.archive.lake_place import LOG, MANIFESTS
+from exporters.archive.lake_place import LOG, MANIFESTS, STATE_MANIFEST
 from exporters.lake.lake_files import SEGMENT_TABLES, Lake, file_name
 from exporters.lake.log.table_version import ActiveFile
-from exporters.lake.publication.state_tables import is_state
-from exporters.lake.state_files import STATES, are_states_recent
+from exporters.lake.publication.state_age import is_recent
+from exporters.lake.publication.state_tables import state_digests
 from exporters.lake.tables import LakeTable, Version
 from exporters.verifying.expected import Expected
-from exporters.verifying.lake_leftovers import cross_off_leftovers, state_findings
+from exporters.verifying.lake_leftovers import cross_off_leftovers
 from exporters.verifying.lake_segments import SegmentsCheck
 from exporters.verifying.listing import StoreListing
 from exporters.verifying.named_objects import NamedObject, NamedObjects
@@ -75,7 +75,7 @@ class LakeCheck:
         """Yield what is wrong; nothing, if all is well, or where there is no lake nor should be."""
         lake = self._lake
         objects = NamedObjects(self.archive.store, self.verification, self.listing)
-        there = {lake.parts(info.key)[0] for info in self.listing.left(lake.folder)} - {"", STATES}
+        there = {lake.parts(info.key)[0] for info in self.listing.left(lake.folder)} - {""}
         if not there and not self.is_wanted:
             return
         # Manifests are committed last, so they tell of all that was opened before.
@@ -90,7 +90,6 @@ class LakeCheck:
                 self._choose(version, reader)
             yield from self._read(reader)
             if not self.verification.was_stopped:
-                yield from state_findings(self.archive, reader)
                 cross_off_leftovers(lake, self.listing, self._versions, self._damaged)
 
     @cached_property
@@ -102,7 +101,7 @@ class LakeCheck:
     def _open(self, table: str) -> Iterator[Finding]:
         """Open a table's log, and see that it names one sound set of files."""
         counts, place = self.verification.counts, self._lake.place(table, LOG)
-        is_known = table in SEGMENT_TABLES or (self.state and table in self.state.receipts)
+        is_known = table in SEGMENT_TABLES or (self.state and table in state_digests(self.state))
         try:
             version = LakeTable(self._lake, table).version()
             if version is None and not is_known:
@@ -224,14 +223,15 @@ class LakeCheck:
             return
         if not any(file.blocks.holds(newest) for file in manifests.ours):
             return  # the segment itself lacks
-        if are_states_recent(self.archive):
+        manifest = self._versions.get(STATE_MANIFEST)
+        if manifest is not None and is_recent(manifest):
             return  # it waits for its hour
         lacking = []
-        for table, receipt in sorted(self.state.receipts.items()):
-            if not is_state(table) or table in self._damaged:
+        for table, digest in sorted(state_digests(self.state).items()):
+            if table in self._damaged:
                 continue
             files = self._versions[table].ours if table in self._versions else None
-            if files and any(file.csv == receipt.sha256 for file in files):
+            if files and any(file.csv == digest for file in files):
                 continue  # its rows have not changed since
             if files is None or (files and max(f.blocks.last for f in files) < newest.last):
                 lacking.append(table)

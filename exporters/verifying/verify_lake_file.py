@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from exporters.archive.lake_place import MANIFESTS
+from exporters.archive.lake_place import MANIFESTS, STATE_MANIFEST
 from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.manifest_files import manifest_statistics, segment_blocks
 from exporters.lake.tables import Version
@@ -73,7 +73,7 @@ class LakeFileReader:
             yield str(error)
 
     def _log_problems(self, version: Version, file: ActiveFile, copy: Path) -> Iterator[str]:
-        if version.table == MANIFESTS:
+        if version.table in (MANIFESTS, STATE_MANIFEST):
             yield from _statistics_problems(version, file, manifest_statistics(copy))
             if [*contiguous_runs(segment_blocks(copy))] != [file.blocks]:
                 yield "its segments are not those of its name"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -19,9 +18,6 @@ from pipelines.commands.display import Screen
 from pipelines.commands.options import json_option, range_options
 from transforms.bounds import lower_bound, upper_bound
 from transforms.errors import IntegrityError
-
-if TYPE_CHECKING:
-    from exporters.signing_keys import PublicKey
 
 
 @click.command("fetch")
@@ -43,11 +39,6 @@ if TYPE_CHECKING:
     show_default=True,
     help="How many ZIPs are fetched at a time.",
 )
-@click.option(
-    "--key",
-    metavar="KEY",
-    help="Take only what is signed by this minisign public key: a file, or the key itself.",
-)
 @json_option
 def command(
     archive: str,
@@ -58,7 +49,6 @@ def command(
     end: str | None,
     out: Path,
     jobs: int,
-    key: str | None,
     as_json: bool,
 ) -> None:
     """Fetch from ARCHIVE: a folder, s3://<bucket>/<prefix>, or https://, also of `strata serve`.
@@ -78,40 +68,17 @@ def command(
         raise click.UsageError("--all fetches everything: leave --table, --from and --to out")
     if not is_whole and table is None:
         raise click.UsageError("give --table TABLE, or --all")
-    public_key = _public_key(key) if key else None
     with opened_archive(archive) as store:
         if is_whole:
             names = chains(store) if chain is None else (chain,)
-            sources = [_signed(choose_chain(store, name), public_key) for name in names]
-            _mirror(screen, sources, out, jobs, is_signed=key is not None)
+            sources = [choose_chain(store, name) for name in names]
+            mirrors = [
+                mirror_all(source, out, jobs=jobs, progress=screen.progress, warn=screen.message)
+                for source in sources
+            ]
+            show_mirrors(screen, mirrors)
         elif table:
-            source = _signed(choose_chain(store, chain), public_key)
-            _fetch_range(screen, source, (table, start, end), out, jobs)
-
-
-def _mirror(
-    screen: Screen, sources: Sequence[Archive], out: Path, jobs: int, *, is_signed: bool
-) -> None:
-    progress, warn = screen.progress, screen.message
-    mirrors = [
-        mirror_all(source, out, is_signed=is_signed, jobs=jobs, progress=progress, warn=warn)
-        for source in sources
-    ]
-    show_mirrors(screen, mirrors)
-
-
-def _public_key(key: str) -> PublicKey:
-    from exporters.signing_keys import read_public_key  # only who has a key needs minisign
-
-    return read_public_key(key)
-
-
-def _signed(source: Archive, public_key: PublicKey | None) -> Archive:
-    if public_key is None:
-        return source
-    from exporters.fetching.signed import signed_archive
-
-    return signed_archive(source, public_key)
+            _fetch_range(screen, choose_chain(store, chain), (table, start, end), out, jobs)
 
 
 def _fetch_range(

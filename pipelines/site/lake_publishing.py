@@ -13,9 +13,9 @@ from exporters.archive.sums import completeness
 from exporters.lake.lake_files import Lake
 from exporters.lake.publication.history_tables import HistoryTables
 from exporters.lake.publication.public_documents import PublicDocuments
+from exporters.lake.publication.state_age import is_state_due
 from exporters.lake.publication.state_tables import publish_state
-from exporters.lake.state_files import STATES, are_states_due, publish_states
-from exporters.lake.tables import LakeReport, LakeTable, Refused, each_alone
+from exporters.lake.tables import LakeReport, LakeTable, Refused
 from pipelines.site.journal import journaled
 from pipelines.site.publication_state import (
     is_held,
@@ -45,7 +45,7 @@ def publish_to_lake(
     most hourly. `advance` is called with the bytes of files that were put there.
     """
     lake = site_lake(site)
-    is_due = are_states_due(lake.archive, site.loaded_catalog().intact().states())
+    is_due = is_state_due(lake, site.loaded_catalog().intact().states())
     return _publish(site, lake, segments, advance, has_state=is_due)
 
 
@@ -92,14 +92,7 @@ def _publish_state(site: Site, lake: Lake) -> LakeReport:
     with state_rows(site.warehouse) as state:
         if state is None:
             return LakeReport()
-        report = publish_state(lake, state, site.scratch())
-    return report.and_(each_alone(STATES, partial(_put_states, site, lake)))
-
-
-def _put_states(site: Site, lake: Lake) -> LakeReport:
-    volumes, files = site.loaded_catalog().intact().states(), site.warehouse.backing.files
-    publish_states(lake.archive, volumes, files)
-    return LakeReport()
+        return publish_state(lake, state, site.scratch())
 
 
 def name_lake(site: Site, lake: Lake, *, is_proven: bool = False) -> None:

@@ -14,7 +14,7 @@ from exporters.archive.lake_place import MANIFESTS
 from exporters.archive.shards import shard_number
 from exporters.lake.lake_files import Lake
 from exporters.lake.publication.lake_sweep import sweep_lake
-from exporters.lake.state_files import are_states_due
+from exporters.lake.publication.state_age import is_state_due
 from exporters.lake.tables import LakeReport, LakeTable
 from pipelines.site.site import Site, at_one_look
 from transforms.block_range import BlockRange
@@ -89,7 +89,7 @@ def lacking_segments(site: Site) -> list[BlockRange]:
     with ThreadPoolExecutor(1) as pool:  # where a request takes long, both are asked at a time
         expected = pool.submit(LakeTable(lake, MANIFESTS).expected)
         states = catalog.intact().states()
-        is_due = are_states_due(lake.archive, states)
+        is_due = is_state_due(lake, states)
         version = expected.result()
     lacking = version.lacks(catalog.blocks) if version else [*catalog.blocks]
     return lacking or ([states[-1].blocks] if is_due else [])

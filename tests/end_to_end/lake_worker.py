@@ -15,7 +15,6 @@ from pathlib import Path
 
 from exporters.lake.publication.lake_sweep import sweep_lake
 from exporters.lake.publication.state_tables import publish_state
-from exporters.lake.state_files import publish_states
 from exporters.lake.tables import LakeTable
 from pipelines.settings import Settings
 from pipelines.site.publication_state import lacking_segments, site_lake
@@ -101,7 +100,6 @@ def publish_current_state(site: Site, _dice: random.Random) -> None:
     with state_rows(site.warehouse) as state:
         assert state is not None
         publish_state(lake, state, site.scratch())
-    publish_states(lake.archive, site.loaded_catalog().states(), site.warehouse.backing.files)
 
 
 def _merge(site: Site, dice: random.Random) -> None:

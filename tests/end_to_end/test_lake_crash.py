@@ -16,10 +16,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from exporters.archive.lake_place import LAKE, MANIFESTS
+from exporters.archive.lake_place import MANIFESTS
 from exporters.lake.log.table_version import FileName
 from exporters.lake.publication.lake_sweep import sweep_lake
-from exporters.lake.state_files import LIST, state_files
 from exporters.lake.tables import LakeTable
 from pipelines.site.publication_state import lacking_segments, site_lake
 from pipelines.site.site import Site
@@ -182,9 +181,7 @@ def _assert_tidy(site: Site) -> None:
         if (version := LakeTable(lake, table).version())
         for file in version.files
     }
-    states = {LIST, *(file.key for s in state_files(lake.archive) for file in s.files)}
-    named_keys = {*named, *(path.removeprefix(f"{LAKE}/") for path in states)}
-    assert {key for key in keys if "/_delta_log/" not in key} == named_keys
+    assert {key for key in keys if "/_delta_log/" not in key} == named.keys()
     assert [key for key in keys if ".tmp" in key or "#" in key] == []
     for name, rows in named.items():
         store.fetch(lake.folder + name, copy)

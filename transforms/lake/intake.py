@@ -13,7 +13,7 @@ from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
-from transforms.duck import Connection
+from transforms.duck import Connection, new_database, quote_name
 from transforms.errors import IntegrityError
 from transforms.lake.parquet_files import lake_reader, readable_file
 from transforms.scratch import scratch_folder
@@ -26,7 +26,7 @@ from transforms.warehouse.checks.file_check import (
     types_problem,
 )
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.load.raw_cells import row_counts
+from transforms.warehouse.load.raw_cells import RowCounts, row_counts
 from transforms.warehouse.load.rendering import rendering_problem, table_digests
 from transforms.warehouse.load.segment_checks import check_keys_and_heights
 from transforms.warehouse.load.volume_storage import store_volume
@@ -69,31 +69,63 @@ def take_run(
     _commit(backing, Addition(segments[0].name.chain_id, volume, ()))
 
 
-def take_state(backing: Backing, path: Path, manifest: Path) -> None:
-    """Add the current state after a loaded segment; `path`, which is moved, has its tables.
+def take_state(backing: Backing, manifest: Path, tables: Mapping[str, Path]) -> None:
+    """Add the current state after a loaded segment, by its manifest; each table is a file.
 
     One that is not newer than what the warehouse has of its schema version changes nothing. Raises
     `IntegrityError` where it does not render to what its manifest says, or is not of a segment that
     is loaded.
     """
     (segment,) = parse_segments(read_columns(manifest, SEGMENTS.names))
-    receipts, newest = [*manifest_receipts([manifest])], backing.log.begin()
+    newest = backing.log.begin()
     loaded = backing.catalog(newest).segment_at(segment.blocks.first)
     if loaded is None or (loaded.blocks, loaded.sha256) != (segment.blocks, segment.sha256):
         raise IntegrityError(
-            f"{path.name} is the current state after segment {segment.blocks}, whose ZIP has "
-            f"SHA-256 {segment.sha256}, and that segment is not loaded: it is left out"
+            f"{manifest.name} is of the current state after segment {segment.blocks}, whose ZIP "
+            f"has SHA-256 {segment.sha256}, and that segment is not loaded: it is left out"
         )
     with (
         scratch_folder(backing.scratch) as scratch,
         lake_reader(scratch, backing.memory_mb) as con,
-        readable_file(path, scratch),
     ):
+        path = scratch / "state.duckdb"
+        receipts = [r for r in manifest_receipts([manifest]) if r.table in tables]
+        with new_database(con, path, "state", sum(receipt.bytes for receipt in receipts)):
+            receipts = [_state_table(con, r, tables[r.table], scratch) for r in receipts]
         if problem := state_problem(con, path, receipts, scratch):
-            raise IntegrityError(f"{path.name}: {problem}")
+            raise IntegrityError(f"the current state after segment {segment.blocks}: {problem}")
         run = finish_run(con, scratch, {ALL_TABLES: path}, shapes_of(receipts))
         state = store_volume(backing, run, newest, [segment], receipts)
     _commit(backing, Addition(segment.name.chain_id, None, (state,)))
+
+
+def _state_table(con: Connection, receipt: Receipt, path: Path, scratch: Path) -> Receipt:
+    """Write a table of a state from a file of the lake; the receipt with its counts of texts.
+
+    The file may be of an earlier segment, since which the rows are the same. Raises
+    `IntegrityError` where it has other columns, or rows that are not numbered.
+    """
+    table, columns, first = receipt.table, receipt.schema.columns, receipt.blocks.first
+    with readable_file(path, scratch):
+        if problem := types_problem(con, path, file_columns(table, columns)):
+            raise IntegrityError(f"{path.name}: {problem}")
+        rows, name = rows_sql(table, columns, [path], {c.name for c in columns}), quote_name(table)
+        con.execute(
+            f"create table state.main.{name} as select * replace ({first}::bigint as _segment) "  # noqa: S608 - quoted
+            f"from {rows} order by _row"
+        )
+    counts = row_counts(con, receipt.schema, f"state.main.{name} where true", "distinct _row")
+    return _counted(receipt, counts[first])
+
+
+def _counted(receipt: Receipt, counts: RowCounts) -> Receipt:
+    """A receipt with counts of texts. Raises `IntegrityError` where rows are not numbered."""
+    if not counts.are_numbered(receipt.rows):
+        raise IntegrityError(
+            f"the rows of table {receipt.table} of segment {receipt.blocks} are not numbered from "
+            f"1 to {receipt.rows}"
+        )
+    return replace(receipt, raw_cells=counts.raw_cells)
 
 
 def _commit(backing: Backing, addition: Addition) -> None:
@@ -162,13 +194,7 @@ class _TableIntake:
             alike, rows = [*group], source(schema)
             within = f"{rows} where {_between(alike)}"
             counts = row_counts(self.con, schema, within, "distinct _row")
-            for receipt in alike:
-                if not counts[receipt.blocks.first].are_numbered(receipt.rows):
-                    raise IntegrityError(
-                        f"the rows of table {self.table} of segment {receipt.blocks} are not "
-                        f"numbered from 1 to {receipt.rows}"
-                    )
-            alike = [replace(r, raw_cells=counts[r.blocks.first].raw_cells) for r in alike]
+            alike = [_counted(receipt, counts[receipt.blocks.first]) for receipt in alike]
             if self.table in HISTORY_TABLES:
                 check_keys_and_heights(self.con, rows, alike)
             proven += alike

@@ -85,6 +85,7 @@ class StateRows(LoadedState):
     """The tables of the newest segment's current state, as of its end, by name."""
 
     _path: Path
+    _manifest: Path
     _con: Connection
     _writing: Lock = field(default_factory=Lock)
 
@@ -93,6 +94,12 @@ class StateRows(LoadedState):
         with self._writing:
             query = partial(file_rows, table, rows=state_sql(table, [self._path]))
             return write_file(self._con, query, self.receipts[table], scratch)
+
+    def manifest(self, scratch: Path) -> Path:
+        """Its manifest as a file of the lake: the same bytes."""
+        path = scratch / "manifest.parquet"
+        link(self._manifest, path)
+        return path
 
 
 def loaded_state(catalog: Catalog | None) -> LoadedState | None:
@@ -116,10 +123,11 @@ def state_rows(warehouse: Warehouse) -> Iterator[StateRows | None]:
     if state is None:
         yield None
         return
-    file = state.volume.database
+    file, manifest = state.volume.database, state.volume.file
     with (
-        backing.files.hold([file]),
+        backing.files.hold([file, manifest]),
         scratch_folder(backing.scratch) as scratch,
         lake_reader(scratch, backing.memory_mb, file.size) as con,
     ):
-        yield StateRows(state.volume, state.receipts, backing.files.path(file), con)
+        path, manifest_path = map(backing.files.path, (file, manifest))
+        yield StateRows(state.volume, state.receipts, path, manifest_path, con)

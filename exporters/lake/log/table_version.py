@@ -172,6 +172,10 @@ class TableVersion:
         described = self.metadata.get("configuration", {}).get(SKIPPING, "")
         return frozenset(filter(None, described.split(",")))
 
+    def added_at(self, name: str) -> float:
+        """When a file that it is made of was added, in Unix seconds."""
+        return (self.added[name].get("modificationTime") or 0) / 1000
+
     def removed_at(self, name: str) -> float | None:
         """When a file was removed, in Unix seconds; None where the log does not say it."""
         action = self.removed.get(name)

@@ -10,7 +10,6 @@ from math import inf
 from exporters.archive.lake_place import LOG
 from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import KEPT_HOURS, FileName
-from exporters.lake.state_files import STATES, listed_states, sweep_states
 from exporters.lake.tables import LakeReport, LakeTable, Version, each_alone
 from transforms.objects import ObjectInfo
 from transforms.stores.store import asked_together
@@ -30,16 +29,11 @@ def sweep_lake(lake: Lake, kept_hours: int = KEPT_HOURS) -> LakeReport:
     """
     oldest = lake.archive.store.now() - kept_hours * 3600
     listed = lake.listing()
-    states = listed_states(lake.archive, lambda _: listed.pop(STATES, []))
 
     def sweep_table(table: str) -> LakeReport:
         return each_alone(table, partial(_sweep_table, lake, table, listed[table], oldest))
 
-    def sweep_unnamed() -> LakeReport:
-        removed = sweep_states(lake.archive, states, oldest)
-        return LakeReport(removed=tuple(lake.path(*lake.parts(key)) for key in removed))
-
-    report = each_alone(STATES, sweep_unnamed)
+    report = LakeReport()
     tables = filter(None, sorted(listed))
     for table_report in asked_together(lake.archive.store, sweep_table, tables):
         report = report.and_(table_report)

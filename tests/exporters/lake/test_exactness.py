@@ -119,7 +119,7 @@ def test_what_the_log_says_of_every_file_is_so(lakes: Mapping[str, LakeSite]) ->
     """Of every column that the table describes, and of no decimal, float or long text."""
     ends = 0
     for lake in lakes.values():
-        others = ("manifests", "states")
+        others = ("manifests", "state_manifest")
         for table in sorted(path for path in lake.folder.iterdir() if path.name not in others):
             described = set(DeltaTable(str(table)).metadata().configuration[_SKIPPING].split(","))
             adds = [action["add"] for action in log_actions(table) if "add" in action]

@@ -123,7 +123,7 @@ def test_a_mirror_has_the_lake_to_the_byte_and_a_warehouse_is_made_of_it(
     done = run_strata("fetch", bucket, "--all", "--out", str(out), "--json")
     assert done.returncode == 0, done.stderr
     (chain,) = json.loads(done.stdout)["chains"]
-    assert chain["lake_files"] == len(_lake_files(out)) - 1  # without the list of states
+    assert chain["lake_files"] == len(_lake_files(out))
     assert chain["lake_refused"] == []
     _assert_same(out, site.settings.archive)
 
@@ -177,7 +177,7 @@ def test_what_is_damaged_in_the_mirror_is_fetched_again(site: Site, out: Path) -
     source = _archive(site.settings.archive)
     mirror_all(source, out)
     lake = Path(out, KIT_CHAIN, "lake")
-    for pattern in ("orders/*.parquet", "states/*.duckdb"):
+    for pattern in ("orders/*.parquet", "state_manifest/*.parquet"):
         path = next(lake.glob(pattern))
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 1
@@ -209,20 +209,7 @@ def test_a_table_that_is_damaged_in_the_archive_costs_that_table_alone(
     assert f"{1:020}.json cannot be read" in done.stderr
     now = _tables(out)
     changed = {name for name in now if now[name] != before[name]}
-    assert changed == {"blocks"}, "manifests tell what all tables have"
-
-
-def test_a_damaged_list_of_current_states_is_named_and_costs_no_rows_of_history(
-    site: Site, out: Path
-) -> None:
-    path = Path(site.settings.archive, KIT_CHAIN, "lake", "states", "states.json")
-    path.write_bytes(b"no list")
-
-    done = run_strata("fetch", site.settings.archive, "--all", "--out", str(out))
-    assert done.returncode == 5
-    assert str(path) in done.stderr
-    lacking = _tables(site.settings.archive).keys() - _tables(out).keys()
-    assert lacking == {"manifests", "states"}, "the next run copies both"
+    assert changed == {"blocks", "state_manifest"}, "manifests tell what all tables have"
 
 
 def test_a_connection_that_flips_a_bit_once_changes_nothing(site: Site, out: Path) -> None:
@@ -262,14 +249,3 @@ def test_killed_anywhere_it_has_nothing_wrong_and_the_next_run_ends_it(
     assert len(others) <= 1
     mirror_all(source, out)
     _assert_same(out, site.settings.archive)
-
-
-def test_with_a_key_only_what_is_signed_is_taken(site: Site, out: Path) -> None:
-    said: list[str] = []
-    source = _archive(site.settings.archive)
-    mirrored = mirror_all(source, out, is_signed=True, warn=said.append)
-    assert said == [
-        f"{site.settings.archive}/{KIT_CHAIN}/lake is not copied: nobody signs its files, and "
-        "--key takes only what is signed"
-    ]
-    assert (mirrored.lake_files, mirrored.zips) == (0, 45)

@@ -222,6 +222,9 @@ def test_a_copy_of_an_archive_is_that_of_the_warehouse(
         for name in ("ours", "theirs"):
             con.execute(f"attach '{tmp_path / name}.duckdb' as {name} (read_only)")
         ours, theirs = _relations(con, "ours"), _relations(con, "theirs")
+        for relations in (ours, theirs):  # no archive has current state but the newest
+            relations.pop("exact.oracle_data_current", None)
+            relations.pop("main.oracle_data_current", None)
         assert ours == theirs
         for name in ours.keys() - {"strata.copy", "strata.segments"}:
             columns = con.execute(f"select column_name from (describe theirs.{name})").fetchall()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -227,7 +227,9 @@ def test_current_state_is_written_again_when_its_rows_change_and_is_proven_as_of
     assert name.endswith(f".{dumped.hexdigest()}.parquet")
 
 
-def test_current_state_that_lags_behind_is_found(tmp_path: Path) -> None:
+def test_current_state_that_lags_behind_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lake = lake_site(tmp_path, tmp_path / "source", batch=1)
     for number in range(2):
         parties = table_rows("parties", *[{}] * (number + 1))
@@ -241,18 +243,20 @@ def test_current_state_that_lags_behind_is_found(tmp_path: Path) -> None:
         tables.follow()
 
     assert list(verify_site(lake.site, Verification())) == []  # it waits for its hour
-    _let_an_hour_pass(lake)
+    _let_an_hour_pass(monkeypatch)
     (finding,) = verify_site(lake.site, Verification())
 
-    assert "it lacks the current state of block 20 (parties)" in str(finding)
+    assert "it lacks the current state of block 20 (parties, state_manifest)" in str(finding)
 
 
-def _let_an_hour_pass(lake: LakeSite) -> None:
-    path = lake.folder / "states" / "states.json"
-    os.utime(path, (path.stat().st_mtime - 3601,) * 2)
+def _let_an_hour_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time() + 3601
+    monkeypatch.setattr(time, "time", lambda: now)
 
 
-def test_current_state_is_published_hourly_and_none_is_forgotten(tmp_path: Path) -> None:
+def test_current_state_is_published_hourly_and_none_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lake = lake_site(tmp_path, tmp_path / "source", batch=1)
     for number, spans in enumerate((["1-10"], ["1-10"])):
         parties = table_rows("parties", *[{}] * (number + 1))
@@ -265,13 +269,13 @@ def test_current_state_is_published_hourly_and_none_is_forgotten(tmp_path: Path)
         assert lake.spans("parties") == spans
         assert site_status(lake.site).to_do == ()
 
-    _let_an_hour_pass(lake)
+    _let_an_hour_pass(monkeypatch)
     (newest,) = site_status(lake.site).to_do
     assert newest == BlockRange(11, 20)
     assert not publish_to_lake(lake.site, [newest]).refused
     assert lake.spans("parties") == ["11-20"]
     assert site_status(lake.site).to_do == ()
-    _let_an_hour_pass(lake)
+    _let_an_hour_pass(monkeypatch)
     assert site_status(lake.site).to_do == ()
 
 
