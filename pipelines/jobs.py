@@ -208,7 +208,6 @@ def look_at_archive(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]
             "looked_at": completion.looked_at,
             "zips_made_again": completion.zips,
             "hash_files_made_again": completion.hash_files,
-            "zips_named_again": completion.named,
             "shards_made_again": completion.shards,
             "documents_made_again": completion.documents,
         }

@@ -17,7 +17,6 @@ from exporters.archive.json_text import parsed
 from exporters.archive.shards import (
     SHARD_BLOCKS,
     Shard,
-    shard_blocks,
     shard_path,
     table_columns,
     table_entries,
@@ -124,13 +123,13 @@ class Archive:
         self,
         table: str,
         blocks: BlockRange,
-        unreadable: Callable[[BlockRange, IntegrityError], object],
+        unreadable: Callable[[IntegrityError], object],
     ) -> CsvColumns:
         """The CSVs of a table's published ZIPs in all shards that a range begins or ends in.
 
         Costs what the range costs: the index is not read, and of shards only what the table has,
         once as long as they stay what they are. Shards that are damaged are passed over;
-        `unreadable` gets their blocks and the error.
+        `unreadable` gets the error.
         """
         numbers = range(blocks.first // SHARD_BLOCKS, blocks.last // SHARD_BLOCKS + 1)
         read_shard = partial(self._table_columns, table, unreadable)
@@ -139,7 +138,7 @@ class Archive:
     def _table_columns(
         self,
         table: str,
-        unreadable: Callable[[BlockRange, IntegrityError], object],
+        unreadable: Callable[[IntegrityError], object],
         number: int,
     ) -> CsvColumns:
         path = shard_path(number)
@@ -153,7 +152,7 @@ class Archive:
         try:
             columns = table_columns(data, table, place, self.chain_id, number)
         except IntegrityError as error:
-            unreadable(shard_blocks(number), error)
+            unreadable(error)
             return CsvColumns(table)
         _columns.put((place, table), (version, columns), columns.memory)
         return columns

@@ -1,78 +1,61 @@
 """Finding sound copies of the parts that an export needs (spec 4.1).
 
 The fewest published ZIPs are taken that hold the range, and for segments that no sound one holds
-the part that waits to be published, or one that is rendered now. A copy that is damaged or missing
-is named in a warning and another is taken; only where none is sound is that an error.
+the part that waits to be published, or one that is rendered now. A copy that is found damaged or
+missing is named in a warning and another is taken; one that goes bad later ends the download.
 """
 
 from __future__ import annotations
 
 import gc
 import logging
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby, repeat
+from pathlib import Path
 
-from exporters.archive.archive import Archive
 from exporters.archive.csv_columns import CsvColumns
-from exporters.exports.copies import Copy, DamagedCopyError, Damages
-from exporters.exports.plan import ExportPlan, HeldColumns, Span, cheapest_cover, plan_export
+from exporters.exports.copies import DamagedCopyError, Damages
+from exporters.exports.plan import ExportPlan, HeldColumns, Span, cheapest_cover
 from exporters.exports.published_zips import PublishedCopy, PublishedCsvs, ZipProver
 from exporters.exports.splice import layout_spans
-from exporters.exports.staged_zips import RenderedParts, staged_part
-from exporters.zip_names import NameStyle, zip_name
+from exporters.exports.staged_zips import render_part, staged_part
+from exporters.zip_names import NameStyle
 from exporters.zips.layout import Layout
 from exporters.zips.parts import PartColumns, PartRef
-from exporters.zips.sources import ByteSource, LocalSource
+from exporters.zips.sources import ByteSource
 from exporters.zips.staging import PartStage
 from transforms.block_range import BlockRange, BlockRanges
 from transforms.errors import IntegrityError, RangeError
-from transforms.files import file_version
-from transforms.stores.store import content_sha256
-from transforms.verifying.proofs import Proofs
 from transforms.warehouse.manifests.receipt_columns import ReceiptColumns
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.questions.holdings import Holdings
-
-SECONDS = 30.0
-"""How long after a failure the store is not asked: requests to one that is away take seconds."""
-
-
-class Outage:
-    """Whether a store failed a moment ago; safe among threads."""
-
-    def __init__(self) -> None:
-        self._until = 0.0
-
-    @property
-    def lasts(self) -> bool:
-        """Whether it is too early to ask the store again."""
-        return time.monotonic() < self._until
-
-    def begin(self) -> None:
-        """Note that the store has just failed."""
-        self._until = time.monotonic() + SECONDS
-
 
 _log = logging.getLogger(__name__)
 
 # Opening a copy to prove it takes about as long as reading so many bytes of it.
 _OPENING_BYTES = 32 * 1024
+_READERS = 8
+_CHUNK = 32
 # No number of published ZIPs is dearer than a part that must be looked for on the disk.
 _LOCAL_COST = 10**9
 
 
 @dataclass(frozen=True, slots=True)
 class PartPlaces:
-    """Where the parts of one chain can lie, and what was proven of them."""
+    """Where the parts of one chain can lie: published, waiting, or rendered for exports.
 
-    archive: Archive
+    `rendered_bytes` bounds what is kept of these; `memory_limit` the DuckDB that renders one.
+    """
+
+    prover: ZipProver
     stage: PartStage
-    rendered: RenderedParts
-    proofs: Proofs
-    outage: Outage
+    rendered: PartStage
+    scratch: Path
+    rendered_bytes: int
+    memory_limit: str
 
 
 @dataclass(slots=True)
@@ -101,55 +84,21 @@ class PartSearch:
         while True:
             parts_by_span = [self._parts(span, published) for span in plan.spans]
             sources = (source for parts in parts_by_span for source in parts.sources)
-            if self._are_sound(published.prover, sources, prove_bytes):
+            if self._are_sound(sources, prove_bytes):
                 break
         with collector_paused():
             return layout_spans(plan, parts_by_span, style)
 
     def _published(self, plan: ExportPlan) -> PublishedCsvs:
-        """The published CSVs beside a range; none where the archive is away for now."""
-        archive, outage = self.places.archive, self.places.outage
-        prover = ZipProver(archive, self.places.proofs)
-        columns = CsvColumns(plan.table)
-        if not outage.lasts:
-            try:
-                columns = archive.csvs_inside(
-                    plan.table,
-                    plan.blocks,
-                    lambda blocks, error: self.damages.note(str(error), blocks, str(error)),
-                )
-            except ConnectionError as error:
-                outage.begin()
-                _log.warning(
-                    "no published ZIPs are used for %d s, rows come from the warehouse: %s",
-                    SECONDS,
-                    error,
-                )
-        return PublishedCsvs(columns, plan.blocks, prover, self.find_equal)
-
-    def find_equal(self, copy: Copy, reason: Exception) -> ByteSource:
-        """The bytes of a copy that cannot be read, put together anew from other copies.
-
-        Raises `IntegrityError` where that does not give the very same bytes.
-        """
-        self.damages.note(copy.name, copy.blocks, str(reason))
-        plan = self._plan(copy.blocks)
-        for style in NameStyle:
-            name = zip_name(plan.chain_id, plan.table, plan.blocks, style)
-            if name == copy.name.rpartition("/")[2]:
-                path = self.places.rendered.joined(name)
-                self.lay_out(plan, style, None).write(path, durable=False)
-                status = path.stat()
-                if content_sha256(path) == copy.version:
-                    return LocalSource(path, status.st_size, copy.version, file_version(status))
-        raise IntegrityError(
-            f"{reason}. No other copy has the very same bytes, so what was sent of the ZIP cannot "
-            "be completed: ask for it again"
-        )
-
-    def _plan(self, blocks: BlockRange) -> ExportPlan:
-        within = self.receipts.over(blocks)
-        return plan_export(held_columns(within), within.schemas[0].table, blocks)
+        """The published CSVs beside a range; none where the archive cannot be reached."""
+        prover, columns = self.places.prover, CsvColumns(plan.table)
+        try:
+            columns = prover.archive.csvs_inside(
+                plan.table, plan.blocks, lambda error: self.damages.note(str(error), error)
+            )
+        except ConnectionError as error:
+            _log.warning("no published ZIPs are used, rows come from the warehouse: %s", error)
+        return PublishedCsvs(columns, plan.blocks, prover)
 
     def _parts(self, span: Span, published: PublishedCsvs) -> PartColumns:
         """The parts of a span: where no published CSV has a segment, a local one."""
@@ -183,67 +132,77 @@ class PartSearch:
             and zip_last <= whole.last
             and id(schema.columns) in fitting
         ]
-        if self.damages:
-            place = self.places.archive.place
-            rows = [row for row in rows if place(csvs.paths[row]) not in self.damages]
+        if damaged := self.damages.places:
+            place = self.places.prover.archive.place
+            rows = [row for row in rows if place(csvs.paths[row]) not in damaged]
         return rows
 
-    def _are_sound(
-        self, prover: ZipProver, sources: Iterable[ByteSource], prove_bytes: int | None
-    ) -> bool:
-        """Prove the published copies among sources from the first on; whether these are sound."""
+    def _are_sound(self, sources: Iterable[ByteSource], prove_bytes: int | None) -> bool:
+        """Prove published copies among sources; whether these are sound, else they are noted.
+
+        These are the first `prove_bytes` bytes, and those that were found damaged before.
+        """
         copies: dict[int, PublishedCopy] = {}
+        suspects = self.places.prover.suspects
         budget = float("inf") if prove_bytes is None else prove_bytes
         for source in sources:
-            if id(source) in copies:
-                continue
-            budget -= source.size + _OPENING_BYTES
-            if budget < 0 and copies:
-                break
-            if isinstance(source, PublishedCopy):
-                copies[id(source)] = source
+            if isinstance(source, PublishedCopy) and id(source) not in copies:
+                if budget > 0 or source.name in suspects:
+                    copies[id(source)] = source
+                budget -= source.size + _OPENING_BYTES
+        wrong = self._damages([*copies.values()])
+        for damage in wrong:
+            self.damages.note(damage.place, damage)
+        return not wrong
 
-        def prove(some: Sequence[PublishedCopy]) -> list[DamagedCopyError]:
-            damages = prover.prove(some)
+    def _damages(self, copies: Sequence[PublishedCopy]) -> list[DamagedCopyError]:
+        """Prove copies, several at a time; what is wrong with them."""
+
+        def prove(at: int) -> list[DamagedCopyError]:
+            self.check()
+            some = copies[at : at + size]
+            damages = self.places.prover.prove(some)
             self.progress(sum(copy.size for copy in some if copy.is_proven))
             return damages
 
-        return self.damages.are_sound(prove, [*copies.values()], self.check)
+        # Many at once cost a thread less than one by one, but few must not wait for each other.
+        size = max(1, min(_CHUNK, len(copies) // _READERS))
+        starts = range(0, len(copies), size)
+        if len(starts) <= 1:
+            return [damage for at in starts for damage in prove(at)]
+        with ThreadPoolExecutor(_READERS) as pool:
+            return [damage for damages in pool.map(prove, starts) for damage in damages]
 
     def _local(self, blocks: BlockRange) -> PartRef:
         """The part of a segment that waits to be published, else rendered from its data file."""
         (receipt,) = self.receipts.over(blocks)
-        stage = self.places.stage
-        path = stage.path(receipt.segment.chain_id, receipt.table, blocks)
-        if str(path) not in self.damages:
-            try:
-                return self._local_part(stage, receipt)
-            except FileNotFoundError:
-                pass
-            except DamagedCopyError as damage:
-                self.damages.note(damage.place, blocks, str(damage))
-        return self._rendered(receipt)
+        return self._staged(self.places.stage, receipt) or self._rendered(receipt)
 
     def _rendered(self, receipt: Receipt) -> PartRef:
-        rendered, blocks = self.places.rendered, receipt.blocks
+        places, blocks = self.places, receipt.blocks
         self.check()
         if not self._made_room:
-            rendered.make_room()
+            places.rendered.make_room(places.rendered_bytes)
             self._made_room = True
         try:
+            if part := self._staged(places.rendered, receipt):
+                return part
             data = self.holdings.rows(receipt.table, blocks)
-            try:
-                return self._local_part(rendered.stage(data, receipt), receipt)
-            except (DamagedCopyError, FileNotFoundError):  # removed by an export that made room
-                return self._local_part(rendered.stage(data, receipt, again=True), receipt)
+            render_part(places.rendered, data, receipt, places.scratch, places.memory_limit)
+            return staged_part(places.rendered, receipt, places.prover.proofs)
         except (IntegrityError, RangeError) as error:
-            raise IntegrityError(
-                f"{receipt.table} of segment {blocks} is sound nowhere: "
-                f"{'; '.join([*self.damages.over(blocks), str(error)])}"
-            ) from error
+            what = f"{receipt.table} of segment {blocks} is sound nowhere: {error}"
+            raise IntegrityError(what) from error
 
-    def _local_part(self, stage: PartStage, receipt: Receipt) -> PartRef:
-        part = staged_part(stage, receipt, self.places.proofs, self.find_equal)
+    def _staged(self, stage: PartStage, receipt: Receipt) -> PartRef | None:
+        """The part of a segment in a folder, if it is there and sound."""
+        try:
+            part = staged_part(stage, receipt, self.places.prover.proofs)
+        except FileNotFoundError:
+            return None
+        except DamagedCopyError as damage:
+            self.damages.note(damage.place, damage)
+            return None
         self.progress(part.source.size)
         return part
 

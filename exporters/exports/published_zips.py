@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from exporters.archive.archive import Archive
 from exporters.archive.csv_columns import CsvColumns, ZipRow
 from exporters.archive.entries import Entry
-from exporters.exports.copies import Copy, DamagedCopyError, FindEqual
+from exporters.exports.copies import DamagedCopyError
 from exporters.zips.container import Member, directory
 from exporters.zips.parts import PartColumns, PartRef
 from exporters.zips.sources import (
@@ -19,36 +19,67 @@ from exporters.zips.sources import (
     read_exactly,
 )
 from transforms.block_range import BlockRange
+from transforms.errors import IntegrityError
 from transforms.stores.store import CHUNK_BYTES
 from transforms.verifying.proofs import Proof, Proofs
 
 _CRC_DIGITS = 8
 
 
-class PublishedCopy(Copy):
-    """A published ZIP; nothing of it is read before it is proven."""
+class PublishedCopy:
+    """A published ZIP as bytes that are proven before the first of them is read."""
 
-    __slots__ = ("_prover", "zip")
+    __slots__ = ("_prover", "_source", "name", "size", "version", "zip")
 
-    def __init__(self, prover: ZipProver, what: Entry | ZipRow, find_equal: FindEqual) -> None:
-        place = prover.archive.place(what.path)
-        super().__init__(place, what.bytes, what.sha256, what.blocks, find_equal)
-        self._prover = prover
+    def __init__(self, prover: ZipProver, what: Entry | ZipRow) -> None:
+        """`what` the index says of it: its length in bytes, its SHA-256."""
+        self.name, self.size, self.version = (
+            prover.archive.place(what.path),
+            what.bytes,
+            what.sha256,
+        )
         self.zip = what
+        self._prover = prover
+        self._source: ByteSource | None = None
 
-    def prove(self) -> None:
-        """See `Copy.prove`."""
-        if not self.is_proven:
+    @property
+    def is_proven(self) -> bool:
+        """Whether its bytes are known to be sound."""
+        return self._source is not None
+
+    def take(self, source: ByteSource) -> None:
+        """Read these bytes: they were proven in this very state."""
+        self._source = source
+
+    def prove(self) -> ByteSource:
+        """Prove it now, unless that was done. Raises `DamagedCopyError`."""
+        if self._source is None:
             for damage in self._prover.prove([self]):
                 raise damage
+            assert self._source is not None
+        return self._source
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return up to `length` bytes from `offset`.
+
+        Raises `IntegrityError` where it is damaged, or went, and `BusyError` where it was replaced.
+        """
+        try:
+            return self.prove().read(offset, length)
+        except FileNotFoundError as error:
+            raise IntegrityError(f"{self.name} went while it was read: ask again") from error
 
 
 @dataclass(frozen=True, slots=True)
 class ZipProver:
-    """Proves copies in an archive; `proofs` are of those that need not be read again."""
+    """Proves copies in an archive; `proofs` are of those that need not be read again.
+
+    `suspects` gets the places of those that are damaged: they are proven before they are laid out.
+    """
 
     archive: Archive
     proofs: Proofs
+    suspects: set[str] = field(default_factory=set)
 
     def prove(self, copies: Iterable[PublishedCopy]) -> list[DamagedCopyError]:
         """Prove copies, unless that was done; returns what is wrong with those that are damaged.
@@ -73,6 +104,7 @@ class ZipProver:
                     damages.append(damage)
         finally:
             self.proofs.keep(*fresh)
+        self.suspects.update(damage.place for damage in damages)
         return damages
 
     def _state(self, copy: PublishedCopy) -> Proof:
@@ -100,16 +132,12 @@ class ZipProver:
         return replace(source, crcs=tuple(int(crc, 16) for crc in crcs))
 
 
-def published_copy(archive: Archive, entry: Entry, proofs: Proofs) -> Copy:
-    """The copy that an entry describes, for those who want this very one."""
-    return PublishedCopy(ZipProver(archive, proofs), entry, _no_other_copy)
+def published_copy(archive: Archive, entry: Entry, proofs: Proofs) -> PublishedCopy:
+    """The copy that an entry describes."""
+    return PublishedCopy(ZipProver(archive, proofs), entry)
 
 
-def _no_other_copy(_copy: Copy, reason: Exception) -> ByteSource:
-    raise reason
-
-
-def published_parts(entry: Entry, copy: Copy) -> tuple[PartRef, ...]:
+def published_parts(entry: Entry, copy: PublishedCopy) -> tuple[PartRef, ...]:
     """The parts of a published ZIP, by what the index says of them."""
     return tuple(
         PartRef(copy, member, csv.version, csv.blocks)
@@ -124,7 +152,6 @@ class PublishedCsvs:
     columns: CsvColumns
     blocks: BlockRange
     prover: ZipProver
-    find_equal: FindEqual
     _copies: dict[int, PublishedCopy] = field(default_factory=dict)
 
     def parts(self, rows: Sequence[int]) -> PartColumns:
@@ -146,7 +173,7 @@ class PublishedCsvs:
     def _copy(self, row: int) -> PublishedCopy:
         what = self.columns.zip_of(row)
         if what.row not in self._copies:
-            self._copies[what.row] = PublishedCopy(self.prover, what, self.find_equal)
+            self._copies[what.row] = PublishedCopy(self.prover, what)
         return self._copies[what.row]
 
 
@@ -182,6 +209,6 @@ def _has_directory(source: ByteSource, members: Sequence[Member], tail: bytes) -
 def _damage(copy: PublishedCopy, what: str) -> DamagedCopyError:
     remedy = (
         f"put it there again with `strata publish --replace REASON --table {copy.zip.table} "
-        f"--blocks {copy.blocks}`"
+        f"--blocks {copy.zip.blocks}`"
     )
-    return DamagedCopyError(copy.name, copy.blocks, f"{what}: {remedy}")
+    return DamagedCopyError(copy.name, f"{what}: {remedy}")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from exporters.archive.archive import Archive
 from exporters.exports.copies import Damages, Warn
-from exporters.exports.part_search import Outage, PartPlaces, PartSearch, held_columns
+from exporters.exports.part_search import PartPlaces, PartSearch, held_columns
 from exporters.exports.plan import (
     ExportPlan,
     HeldColumns,
@@ -21,8 +21,9 @@ from exporters.exports.plan import (
     export_range,
     plan_export,
 )
+from exporters.exports.published_zips import ZipProver
 from exporters.exports.splice import layout_spans
-from exporters.exports.staged_zips import RENDERED_BYTES, RenderedParts, render_part
+from exporters.exports.staged_zips import render_part
 from exporters.zip_names import NameStyle
 from exporters.zips.layout import Layout
 from exporters.zips.parts import PartColumns, PartRef
@@ -35,6 +36,9 @@ from transforms.verifying.proofs import Proofs
 from transforms.warehouse.load.rendering import check_null
 from transforms.warehouse.manifests.receipt_columns import ReceiptColumns
 from transforms.warehouse.questions.holdings import Holdings
+
+RENDERED_BYTES = 20 * 2**30
+"""How many bytes of rendered parts are kept by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,7 @@ class RangeExporter:
     style: NameStyle = NameStyle.SPEC
     rendered_bytes: int = RENDERED_BYTES
     memory_limit: str = RENDERING_LIMIT
-    _outage: Outage = field(default_factory=Outage, init=False)
+    _suspects: set[str] = field(default_factory=set, init=False)
 
     @cached_property
     def proofs(self) -> Proofs:
@@ -85,10 +89,10 @@ class RangeExporter:
         """Lay out the ZIP of `table` over blocks `first` to `last`; its size and members are exact.
 
         Every ZIP that parts are taken from is proven: those of the first `prove_bytes` bytes (None:
-        all) now, the others before their first byte is read. `warn` is told, now or while the ZIP
-        is read, which copies are damaged; others are taken. What lies nowhere is rendered now.
-        `check` is called now and then, and raises where nobody waits any more; `progress` gets the
-        bytes of ZIPs that were just proven.
+        all) now, the others before their first byte is read, which then ends with an error where
+        one is damaged; it is not taken again. `warn` is told which copies are damaged now; others
+        are taken, and what lies nowhere is rendered. `check` is called now and then, and raises
+        where nobody waits any more; `progress` gets the bytes of ZIPs that were just proven.
 
         Raises `InvalidExportError` and `NotHeldError` (both `RangeError`) where the range is not
         aligned or not held (decisions 4 and 6), `IntegrityError` where a part is sound nowhere.
@@ -126,11 +130,12 @@ class RangeExporter:
 
     def _places(self, chain_id: str) -> PartPlaces:
         return PartPlaces(
-            Archive(self.store, chain_id),
+            ZipProver(Archive(self.store, chain_id), self.proofs, self._suspects),
             PartStage(self.cache / "parts", self.style),
-            RenderedParts(self.cache, self.style, self.rendered_bytes, self.memory_limit),
-            self.proofs,
-            self._outage,
+            PartStage(self.cache / "rendered", self.style),
+            self.cache / "scratch",
+            self.rendered_bytes,
+            self.memory_limit,
         )
 
 

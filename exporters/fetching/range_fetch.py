@@ -14,8 +14,8 @@ from pathlib import Path
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry
 from exporters.archive.hash_lists import put_hash_file
-from exporters.exports.copies import Copy, DamagedCopyError
-from exporters.exports.published_zips import published_copy, published_parts
+from exporters.exports.copies import DamagedCopyError
+from exporters.exports.published_zips import PublishedCopy, published_copy, published_parts
 from exporters.exports.splice import layout_spans, write_hashed
 from exporters.fetching.fetch_folder import JOBS, FetchFolder, Progress, no_progress
 from exporters.fetching.range_plan import MemberChoice, RangePlan, choose, plan_range
@@ -112,7 +112,7 @@ class _RangeFetcher:
             return self.source
         return Archive(self.folder.store, self.source.chain_id)
 
-    def _copy(self, entry: Entry) -> Copy:
+    def _copy(self, entry: Entry) -> PublishedCopy:
         return published_copy(self._holder, entry, self.folder.proofs)
 
     def _is_there(self, entry: Entry) -> bool:

@@ -134,7 +134,7 @@ class Downloads:
     def _damaged(self, entry: Entry, what: str) -> DamagedCopyError:
         place = self.source.place(entry.path)
         remedy = "the archive is damaged there or just being changed: try again, or tell its keeper"
-        return DamagedCopyError(place, entry.blocks, f"{what}: {remedy}")
+        return DamagedCopyError(place, f"{what}: {remedy}")
 
     def on_each(
         self, work: Callable[[_Item], _Result], items: Iterable[_Item], jobs: int

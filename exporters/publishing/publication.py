@@ -1,8 +1,8 @@
 """Publishing: ZIPs first, then their hash files, then the index, then the pages.
 
 Each step stands on the ones before it, so a publisher that dies leaves a smaller archive, never a
-wrong one: at worst an object that no entry names yet, which the next run finds and adopts. Doing it
-again changes nothing. Several publishers may work on one archive at once.
+wrong one: at worst an object that no entry names yet, which is found there when its segment is
+published again. Doing it again changes nothing. Several publishers may work on one archive at once.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import Enum
 from functools import partial
 from itertools import islice
@@ -19,6 +20,7 @@ from exporters.archive.archive import Archive, update
 from exporters.archive.documents import refresh
 from exporters.archive.entries import Entry
 from exporters.archive.hash_lists import put_hash_file
+from exporters.archive.revisions import Revision, record
 from exporters.archive.shards import Shard, hashes_path, shard_number, shard_path
 from exporters.publishing.replace import Correction, replace_object
 from exporters.publishing.request import PublishRequest, proven_entry
@@ -27,6 +29,7 @@ from transforms.scratch import scratch_folder
 from transforms.stores.store import PutResult
 
 _BATCH = 3_000  # requests between two writes of the index: it bounds what is held in memory
+_REASON = "its ZIP was gone and was made again"
 ZIP_TYPE = "application/zip"
 
 
@@ -98,6 +101,10 @@ class PublishReport:
         """The reasons of the ZIPs whose own files are not what their requests say, by name."""
         return {result.name: result.reason for result in self._having(Outcome.DAMAGED)}
 
+    def and_(self, others: Iterable[Published]) -> PublishReport:
+        """The report with others added."""
+        return PublishReport((*self.results, *others))
+
     def after(self, second: PublishReport) -> PublishReport:
         """The report of both attempts, the second being at the ZIPs damaged in this one."""
         kept = (result for result in self.results if result.outcome is not Outcome.DAMAGED)
@@ -111,21 +118,23 @@ def publish_zips(
     *,
     correction: Correction | None = None,
     scratch: Path | None = None,
+    doubtful: Collection[int] = (),
 ) -> PublishReport:
     """Publish ZIPs and describe them in the index; see the module for what a crash leaves.
 
     A ZIP that contradicts its request, or in whose place other bytes stand, counts as failed; the
     rest goes on. With a `correction` such bytes are replaced, one ZIP after the other, so that the
     revisions have the order of the requests. `scratch` is where layouts are put together. The index
-    and the pages are written once, at the end. Errors of the machine end the run as they are: run
-    it again. Raises `IntegrityError` for a shard that is damaged or gone.
+    and the pages are written once, at the end, also what follows from `doubtful` shards. Errors of
+    the machine end the run as they are: run it again. Raises `IntegrityError` for a shard that is
+    damaged or gone.
     """
     if archive.signer is not None:
         _ = archive.signer.key  # one that cannot be used is said before anything is written
     published: list[Published] = []
     pending = iter(requests)
     put = partial(_publish_one, archive, correction, scratch)
-    shards: set[int] = set()
+    shards = set(doubtful)
     while results := _put_some(pending, put, 1 if correction else workers):
         shards |= name_in_shards(archive, [p.entry for p in results if p.entry])
         published += results
@@ -152,40 +161,59 @@ def _put_some(
     return results
 
 
-def name_in_shards(
-    archive: Archive, entries: Iterable[Entry], lost: Collection[int] = ()
-) -> set[int]:
+def name_in_shards(archive: Archive, entries: Iterable[Entry]) -> set[int]:
     """Describe ZIPs that are in place in their shards; returns the numbers of these.
 
-    `lost` are shards that are damaged or gone, all of whose ZIPs are among the entries. `refresh`
-    brings everything up to date that follows from it. Raises `IntegrityError` for another one that
-    is damaged or gone.
+    `refresh` brings everything up to date that follows from it. Raises `IntegrityError` for a shard
+    that is damaged or gone.
     """
-    shards: dict[int, list[Entry]] = {number: [] for number in lost}
+    shards: dict[int, list[Entry]] = {}
     for entry in entries:
         shards.setdefault(shard_number(entry.blocks), []).append(entry)
     for number, fresh in sorted(shards.items()):
 
         def change(old: bytes | None, number: int = number, fresh: list[Entry] = fresh) -> bytes:
-            shard = _shard_before(archive, number, old, is_lost=number in lost)
+            shard = _shard_before(archive, number, old)
+            _record_changes(archive, shard.entries, fresh)
             return shard.including(fresh).to_bytes()
 
         update(archive.store, archive.key(shard_path(number)), change, "application/json")
     return set(shards)
 
 
-def _shard_before(archive: Archive, number: int, old: bytes | None, *, is_lost: bool) -> Shard:
-    """A shard from its bytes; nothing where it is lost, or nothing was ever in it."""
-    try:
-        if old is not None:
-            return archive.parse_shard(number, old)
-    except IntegrityError:
-        if not is_lost:
-            raise
-    if not is_lost and _was_there(archive, number):
+def _record_changes(archive: Archive, before: Iterable[Entry], fresh: Iterable[Entry]) -> None:
+    """Put on record what takes the place of a ZIP that is gone, if it has other bytes."""
+    hashes = {entry.path: entry.sha256 for entry in before}
+    for entry in fresh:
+        old = hashes.get(entry.path, entry.sha256)
+        if old != entry.sha256:
+            now = datetime.now(UTC)
+            record(archive, Revision(entry.path, old, entry.sha256, _REASON, now))
+
+
+def _shard_before(archive: Archive, number: int, old: bytes | None) -> Shard:
+    """A shard from its bytes; an empty one where nothing was ever in it."""
+    if old is not None:
+        return archive.parse_shard(number, old)
+    if _was_there(archive, number):
         place = archive.place(shard_path(number))
         raise IntegrityError(f"{place} is gone: strata publish makes it again")
     return Shard(archive.chain_id, number)
+
+
+def begin_again(archive: Archive, number: int) -> None:
+    """Put an empty shard in the place of a lost one, so that its ZIPs can be published again."""
+
+    def change(old: bytes | None) -> bytes:
+        try:
+            if old is not None:
+                archive.parse_shard(number, old)
+                return old  # another publisher was faster
+        except IntegrityError:
+            pass
+        return Shard(archive.chain_id, number).to_bytes()
+
+    update(archive.store, archive.key(shard_path(number)), change, "application/json")
 
 
 def _was_there(archive: Archive, number: int) -> bool:

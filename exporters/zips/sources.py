@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 from zlib import crc32
 
-from transforms.errors import IntegrityError
+from transforms.errors import BusyError, IntegrityError
 from transforms.files import check_version, file_version
 from transforms.objects import ObjectInfo, ObjectReader
 
@@ -41,7 +41,8 @@ class ByteSource(Protocol):
 class LocalSource:
     """A local file, as long as it was when it was opened.
 
-    With `state`, a `file_version`, no other file is read in its place: that is a `BusyError`.
+    With `state`, a `file_version`, no other file is read in its place: that is a `BusyError`, also
+    where it was removed.
     """
 
     path: Path
@@ -65,7 +66,12 @@ class LocalSource:
 
     def read(self, offset: int, length: int) -> bytes:
         """Return up to `length` bytes from `offset`."""
-        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY)
+        except FileNotFoundError as error:
+            if not self.state:
+                raise
+            raise BusyError(f"{self.path} was removed while it was read: ask again") from error
         try:
             if self.state:
                 check_version(descriptor, self.state, self.name)

@@ -131,6 +131,21 @@ class PartStage:
                     if path.stat().st_mtime < oldest:
                         path.unlink()
 
+    def make_room(self, most_bytes: int) -> None:
+        """Remove the oldest parts beyond this many bytes; who needs one renders it again."""
+        statuses = []
+        for table in HISTORY_TABLES:
+            for path in self.root.glob(f"*/{table}/*.zip"):
+                with suppress(FileNotFoundError):  # another process removes it just now
+                    statuses.append((path, path.stat()))
+        total = sum(status.st_size for _, status in statuses)
+        for path, status in sorted(statuses, key=lambda item: item[1].st_mtime):
+            if total <= most_bytes:
+                return
+            path.unlink(missing_ok=True)
+            _hash_file(path).unlink(missing_ok=True)
+            total -= status.st_size
+
 
 def _hash_file(part: Path) -> Path:
     return part.with_name(f"{part.name}.sha256")

@@ -24,7 +24,6 @@ from pipelines.assets.keys import (
 from pipelines.assets.same_warehouse import check_warehouse
 from pipelines.batches import segments_of_run
 from pipelines.partitions import SEGMENTS, newest_of, partitions_of_run
-from pipelines.site.journal import finish_interrupted
 from pipelines.site.lake_publishing import publish_to_lake
 from pipelines.site.publishing import publish_bundles, publish_segments
 from pipelines.site.site import Site
@@ -114,7 +113,6 @@ def index_asset() -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
     ) -> dg.MaterializeResult[None]:
         with retried_if_transient(context.retry_number), site.warehouse.one_look():
-            finish_interrupted(site)
             archive = site.archive(site.loaded_catalog().chain_id)
             tables = sound_index(archive).tables
         extent = completeness(tables)

@@ -37,7 +37,6 @@ def show_completion(screen: Screen, completion: Completion) -> None:
             for what, count in (
                 ("ZIPs", completion.zips),
                 ("hash files", completion.hash_files),
-                ("ZIPs that no index named", completion.named),
                 ("shards of the index", completion.shards),
                 ("other documents and pages", completion.documents),
             )

@@ -23,7 +23,6 @@ from pipelines.commands.options import (
 )
 from pipelines.commands.publication_report import show_completion, show_lake
 from pipelines.site.completing import Completion, complete_archive
-from pipelines.site.journal import finish_interrupted
 from pipelines.site.publishing import (
     publish_bundles,
     publish_segments,
@@ -93,7 +92,6 @@ def command(
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
     chain_id = site.loaded_catalog().chain_id
-    finish_interrupted(site)
     site.stage.sweep()
     with screen.counts("looking at") as count:
         completion = complete_archive(site, site.archive(chain_id), count)

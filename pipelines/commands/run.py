@@ -25,7 +25,6 @@ from pipelines.commands.run_report import show_run
 from pipelines.lasting_objects import lasting_objects
 from pipelines.sample_history import copy_sample
 from pipelines.site.completing import Completion, complete_archive
-from pipelines.site.journal import finish_interrupted
 from pipelines.site.publication_state import published_tables, sweep
 from pipelines.site.segment_status import SiteStatus, site_status
 from pipelines.site.site import Site
@@ -53,7 +52,6 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
         _copy_sample(screen, site.settings.source)
     with site.warehouse.one_look():
         with noting_failure(site):
-            finish_interrupted(site)
             site.stage.sweep()
         before = measured_status(site)
         site.warehouse.record_refusals(before.survey)

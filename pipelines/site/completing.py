@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from exporters.archive.archive import Archive
-from exporters.archive.entries import Entry
 from exporters.archive.sound_documents import is_complete
-from exporters.publishing.comparing import Differences, Progress, compare
+from exporters.publishing.comparing import Progress, compare
 from pipelines.site.site import Site
 from transforms.block_range import BlockRange
 from transforms.tables.registry import HISTORY_TABLES
@@ -24,15 +21,14 @@ class Completion:
     """What was looked at and what had to be made again.
 
     `looked_at` counts the published ZIPs that were looked for. The others count what was missing:
-    ZIPs, hash files, ZIPs that no shard named, shards, and other documents. `failed` is what could
-    not be made again, or has another size than its entry says; `unpublished` are the loaded
-    segments that have not a ZIP of each table, ascending.
+    ZIPs, hash files, shards, and other documents. `failed` is what could not be made again, or has
+    another size than its entry says; `unpublished` are the other loaded segments that have not a
+    ZIP of each table, ascending.
     """
 
     looked_at: int = 0
     zips: int = 0
     hash_files: int = 0
-    named: int = 0
     shards: int = 0
     documents: int = 0
     failed: tuple[Published, ...] = ()
@@ -59,24 +55,13 @@ def complete_archive(
     Errors of the machine end it as they are: run it again.
     """
     differences = compare(archive, progress)
-    segments = site.loaded_catalog().blocks
-    if not differences.shards and not differences.unnamed:
-        return Completion(unpublished=segments)
+    counts, tables = differences.singles, len(HISTORY_TABLES)
+    unpublished = tuple(b for b in site.loaded_catalog().blocks if counts[b] < tables)
+    if not differences.shards:
+        return Completion(unpublished=unpublished)
     if differences.is_nothing and not contents and is_complete(archive):
-        return Completion(
-            looked_at=differences.zips,
-            unpublished=tuple(unpublished(segments, differences, ())),
-        )
+        return Completion(differences.zips, unpublished=unpublished)
     # What publishes takes its time to import, which whoever lacks nothing need not pay.
     from pipelines.site.making_again import make_again
 
-    return make_again(site, archive, differences, contents=contents)
-
-
-def unpublished(
-    segments: Iterable[BlockRange], differences: Differences, adopted: Sequence[Entry]
-) -> Iterator[BlockRange]:
-    """Those of these segments, ascending, that have not a ZIP of each table."""
-    counts = Counter(differences.singles)
-    counts.update(entry.blocks for entry in adopted if not entry.is_bundle)
-    return (blocks for blocks in segments if counts[blocks] < len(HISTORY_TABLES))
+    return make_again(site, archive, differences, unpublished, contents=contents)

@@ -16,7 +16,6 @@ from exporters.lake.publication.public_documents import PublicDocuments
 from exporters.lake.publication.state_age import is_state_due
 from exporters.lake.publication.state_tables import publish_state
 from exporters.lake.tables import LakeReport, LakeTable, Refused
-from pipelines.site.journal import journaled
 from pipelines.site.publication_state import (
     is_held,
     lacking_segments,
@@ -101,18 +100,17 @@ def name_lake(site: Site, lake: Lake, *, is_proven: bool = False) -> None:
     Index and page name it, if they do not yet; `strata.sql` and `strata.duckdb` have its files,
     where the archive's public address is known (see `PublicDocuments.write`).
     """
-    with journaled(site.journal, ()):  # the two are named in SHA256SUMS
-        is_written = False
-        if site.settings.public_url:
-            catalog, scratch = site.loaded_catalog(), site.scratch()
-            loaded = loaded_state(catalog)
-            state = loaded.receipts if loaded else {}
-            public = PublicDocuments(lake, site.settings.public_url, catalog, state, scratch)
-            is_written = public.write(is_proven=is_proven)
-        if _is_new(lake) and not sound_index(lake.archive).has_lake:
-            refresh(lake.archive, ())
-        elif is_written:
-            refresh(lake.archive, (), PUBLIC_SQL_READERS)
+    is_written = False
+    if site.settings.public_url:
+        catalog, scratch = site.loaded_catalog(), site.scratch()
+        loaded = loaded_state(catalog)
+        state = loaded.receipts if loaded else {}
+        public = PublicDocuments(lake, site.settings.public_url, catalog, state, scratch)
+        is_written = public.write(is_proven=is_proven)
+    if _is_new(lake) and not sound_index(lake.archive).has_lake:
+        refresh(lake.archive, ())
+    elif is_written:
+        refresh(lake.archive, (), PUBLIC_SQL_READERS)
 
 
 def _is_new(lake: Lake) -> bool:

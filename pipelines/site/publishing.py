@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import logging
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry, SegmentSource
 from exporters.archive.shards import shard_number
-from exporters.archive.sound_documents import sound_index
-from exporters.publishing.adopting import Origin
-from exporters.publishing.bundles import Bundle, bundle_request, bundles_over, due_bundles
+from exporters.publishing.bundles import (
+    Bundle,
+    bundle_of,
+    bundle_request,
+    bundles_over,
+    due_bundles,
+)
 from exporters.publishing.publication import Outcome, Published, PublishReport, publish_zips
 from exporters.publishing.replace import Correction
 from exporters.publishing.request import PublishRequest
-from pipelines.site.journal import journaled
 from pipelines.site.publication_state import is_held, published_parts
 from pipelines.site.site import Site, at_one_look
 from transforms.block_range import BlockRange, contiguous_runs
@@ -42,21 +45,35 @@ class PublishOutcome:
 
 @at_one_look
 def publish_segments(
-    site: Site, segments: Sequence[BlockRange], tables: Sequence[str] = HISTORY_TABLES
+    site: Site,
+    segments: Sequence[BlockRange],
+    tables: Sequence[str] = HISTORY_TABLES,
+    gone: Collection[str] = (),
 ) -> PublishOutcome:
     """Publish each of the tables of each of the segments (loaded, ascending, at least one).
 
-    What the archive holds already is left alone. A staged ZIP that was damaged is rendered from
-    the warehouse again. ZIPs that cannot be published are in the report, the others go on. The
-    parts that waited for it are gone afterwards.
+    What the archive holds already is left alone, but for ZIPs whose paths are among those that are
+    `gone`; what was published as other text does not come back so. A staged ZIP that was damaged is
+    rendered from the warehouse again. ZIPs that cannot be published are in the report, the others
+    go on. The parts that waited for it are gone afterwards. Whatever a publisher that died over
+    these segments left out is written.
     """
     catalog = site.loaded_catalog()
     archive = site.archive(catalog.chain_id)
     receipts = [r for r in site.receipts(segments) if r.table in tables]
     entries_by_part = published_parts(archive, segments, tables)
-    missing = [receipt for receipt in receipts if not is_held(receipt, entries_by_part)]
-    with journaled(site.journal, map(shard_number, segments)):
-        report = _publish_parts(site, archive, missing, _loaded(catalog, segments))
+    missing: list[Receipt] = []
+    refused: list[Published] = []
+    for receipt in receipts:
+        entry = entries_by_part.get((receipt.table, receipt.blocks))
+        is_gone = entry is not None and entry.path in gone
+        if is_gone and not is_held(receipt, entries_by_part):
+            refused.append(_other_text(_part(site, receipt).name, receipt))
+        elif is_gone or not is_held(receipt, entries_by_part):
+            missing.append(receipt)
+    shards = {shard_number(entry.blocks) for entry in entries_by_part.values()}
+    loaded = _loaded(catalog, segments)
+    report = _publish_parts(site, archive, missing, loaded, doubtful=shards).and_(refused)
     entries_by_part |= {(entry.table, entry.blocks): entry for entry in report.entries}
     entries = tuple(sorted(entries_by_part.values(), key=lambda entry: (entry.blocks, entry.table)))
     for entry in entries:
@@ -64,49 +81,43 @@ def publish_segments(
     return PublishOutcome(archive, entries, report)
 
 
+def _other_text(name: str, receipt: Receipt) -> Published:
+    reason = (
+        f"{name} is gone, and the warehouse has other text for it: strata publish --replace REASON "
+        f"--table {receipt.table} --blocks {receipt.blocks} puts that there"
+    )
+    return Published(name, Outcome.CONFLICT, None, reason, receipt.table)
+
+
 @at_one_look
-def publish_bundles(site: Site) -> PublishReport:
-    """Publish the bundles that have become due; none where the bundle setting is 0."""
+def publish_bundles(site: Site, gone: Sequence[Entry] = ()) -> PublishReport:
+    """Publish the bundles that have become due, and those that are gone.
+
+    None is due where the bundle setting is 0.
+    """
     catalog = site.warehouse.catalog()
-    if catalog is None or not site.settings.bundle:
+    if catalog is None:
         return PublishReport()
     archive = site.archive(catalog.chain_id)
-    requests = (_request(site, archive, bundle) for bundle in _due(site, archive))
-    with journaled(site.journal, sound_index(archive).shards):
-        return publish_zips(archive, requests, scratch=site.scratch())
+    bundles = [bundle for entry in gone if (bundle := bundle_of(archive, entry))]
+    requests = (_request(site, archive, bundle) for bundle in chain(bundles, _due(site, archive)))
+    return publish_zips(archive, requests, scratch=site.scratch())
 
 
 def bundles_are_due(site: Site) -> bool:
     """Whether `publish_bundles` has something to publish."""
     catalog = site.warehouse.catalog()
-    if catalog is None or not site.settings.bundle:
-        return False
-    archive = site.archive(catalog.chain_id)
-    return next(_due(site, archive), None) is not None
+    return catalog is not None and any(_due(site, site.archive(catalog.chain_id)))
 
 
 def _due(site: Site, archive: Archive) -> Iterator[Bundle]:
-    for table in HISTORY_TABLES:
-        yield from due_bundles(archive, table, site.settings.bundle)
+    if site.settings.bundle:
+        for table in HISTORY_TABLES:
+            yield from due_bundles(archive, table, site.settings.bundle)
 
 
 def _request(site: Site, archive: Archive, bundle: Bundle) -> PublishRequest:
     return bundle_request(archive, bundle, site.exporter.proofs, site.settings.name_style)
-
-
-def segment_origin(site: Site) -> Origin:
-    """What the warehouse knows of the segments that ZIPs were made of."""
-    catalog = site.warehouse.catalog()
-
-    def origin(blocks: BlockRange) -> Sequence[SegmentSource]:
-        segments = list(catalog.segments_over(blocks).values()) if catalog else []
-        start = bisect_left(segments, blocks.first, key=lambda segment: segment.blocks.first)
-        stop = bisect_right(segments, blocks.last, key=lambda segment: segment.blocks.last)
-        inside = segments[start:stop]
-        whole = list(contiguous_runs(segment.blocks for segment in inside)) == [blocks]
-        return [_source(segment) for segment in inside] if whole else ()
-
-    return origin
 
 
 def _loaded(catalog: Catalog, segments: Sequence[BlockRange]) -> Mapping[BlockRange, LoadedSegment]:
@@ -127,14 +138,13 @@ def replace_published(
     catalog = site.loaded_catalog()
     archive = site.archive(catalog.chain_id)
     receipts = [receipt for receipt in site.receipts(segments) if receipt.table in tables]
-    with journaled(site.journal, map(shard_number, segments)):
-        singles = _publish_parts(site, archive, receipts, catalog.segments, correction)
-        bundles = publish_zips(
-            archive,
-            _bundles_over(site, archive, segments, tables),
-            correction=correction,
-            scratch=site.scratch(),
-        )
+    singles = _publish_parts(site, archive, receipts, catalog.segments, correction)
+    bundles = publish_zips(
+        archive,
+        _bundles_over(site, archive, segments, tables),
+        correction=correction,
+        scratch=site.scratch(),
+    )
     for receipt in receipts:
         site.stage.remove(archive.chain_id, receipt.table, receipt.blocks)
     return [singles, bundles]
@@ -155,6 +165,7 @@ def _publish_parts(
     receipts: Sequence[Receipt],
     segments: Mapping[BlockRange, LoadedSegment],
     correction: Correction | None = None,
+    doubtful: Collection[int] = (),
 ) -> PublishReport:
     """Publish parts; those that turn out to be damaged are rendered again, and tried once more.
 
@@ -168,8 +179,9 @@ def _publish_parts(
             _part_requests(site, those, segments, lost),
             correction=correction,
             scratch=site.scratch(),
+            doubtful=doubtful,
         )
-        return PublishReport((*report.results, *lost))
+        return report.and_(lost)
 
     report = publish(receipts)
     damaged = report.damaged

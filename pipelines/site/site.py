@@ -120,11 +120,6 @@ class Site:
     def _receipts(self) -> dict[tuple[str, tuple[BlockRange, ...]], tuple[Receipt, ...]]:
         return {}
 
-    @property
-    def journal(self) -> Path:
-        """Where publishers say what they are about (see `pipelines.site.journal`)."""
-        return self.stage.root / "publishing"
-
     @cached_property
     def stage(self) -> PartStage:
         """The proven CSVs that wait to be published."""

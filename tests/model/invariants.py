@@ -153,12 +153,6 @@ def scratch_problems(world: World, machine: str) -> Iterator[str]:
         yield f"left unfinished: {sorted(map(str, left))}"
 
 
-def journal_problems(world: World, machine: str) -> Iterator[str]:
-    """What a machine left in the journal of publications, once one of it has ended."""
-    if left := list(world.cache(machine).glob("parts/publishing/*")):
-        yield f"left in the journal: {sorted(map(str, left))}"
-
-
 def verify_problems(world: World, model: Model) -> Iterator[str]:
     """What `strata verify` finds, but that something is published that is loaded no more."""
     answer = world.run(MACHINES[0], "verify", "--again")

@@ -157,8 +157,8 @@ MUTANTS = (
     _one(
         "a segment counts as published once one table is",
         "pipelines/site/completing.py",
-        "counts[blocks] < len(HISTORY_TABLES)",
-        "counts[blocks] < 1",
+        "counts[b] < tables",
+        "counts[b] < 1",
     ),
     Mutant(
         "a part is published without a proof",

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from exporters.archive.archive import Archive, chains, update
-from exporters.archive.entries import SegmentSource
-from exporters.archive.shards import Shard
 from exporters.exports.plan import cheapest_cover
-from exporters.publishing.adopting import adopt
 from exporters.publishing.bundles import bundle_request, bundles_over, due_bundles
-from exporters.publishing.comparing import Unnamed
 from exporters.publishing.publication import publish_zips
 from exporters.zips.parts import read_parts
 from tests.archive_kit import (
@@ -169,30 +163,6 @@ def test_into_a_damaged_shard_nothing_is_published(
     with pytest.raises(IntegrityError, match=r"000000000\.json is .*: strata publish"):
         publish_zips(archive, segment_requests(tmp_path, 1, 10, THREE))
     assert contents(archive.store) == before
-
-
-def adopted(archive: Archive, known: Mapping[BlockRange, Sequence[SegmentSource]]) -> list[Any]:
-    """What becomes of all ZIPs if no shard names them, where these segments are known."""
-    paths = (info.key.partition("/")[2] for info in archive.store.list(f"{CHAIN}/"))
-    unnamed = [stray for path in paths if (stray := Unnamed.at(archive, path))]
-    return [*adopt(archive, unnamed, (), lambda blocks: known.get(blocks, ()))]
-
-
-def test_zips_whose_segments_nobody_knows_wait_until_somebody_does(archive: Archive) -> None:
-    entries = archive.shard(0).entries
-    assert {str(error).partition(": not all segments")[1] for error in adopted(archive, {})} == {
-        ": not all segments"
-    }
-    known = {one.blocks: [one] for entry in entries for one in entry.segments}
-    assert Shard(CHAIN, 0, tuple(adopted(archive, known))).entries == entries
-
-
-def test_a_zip_that_its_hash_file_contradicts_is_not_taken_into_a_shard(archive: Archive) -> None:
-    first, *_ = entries = archive.shard(0).entries
-    update(archive.store, archive.key(f"{first.path}.sha256"), lambda _: b"00  x\n", "")
-    known = {one.blocks: [one] for entry in entries for one in entry.segments}
-    (error,) = [one for one in adopted(archive, known) if isinstance(one, IntegrityError)]
-    assert "the hash file beside it says otherwise" in str(error)
 
 
 def test_an_update_that_lost_the_race_starts_from_what_won(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from exporters.publishing.publication import Outcome
 from exporters.zips.layout import Layout
 from pipelines.settings import Settings
 from pipelines.site.completing import complete_archive
-from pipelines.site.journal import finish_interrupted, journaled
 from pipelines.site.publication_state import published_tables
 from pipelines.site.publishing import (
     publish_bundles,
@@ -113,20 +112,19 @@ def test_publishing_again_does_nothing(site: Site) -> None:
     assert files(site) == before
 
 
-def test_zips_that_no_index_names_are_adopted_though_their_parts_are_gone(site: Site) -> None:
-    publish_segments(site, ALL[:1], FEW)
+def test_zips_that_no_index_names_get_entries_again_though_their_parts_are_gone(site: Site) -> None:
+    publish_segments(site, ALL[:1])
     whole = files(site)
     for name in ("index.json", "index/000000000.json"):
         Path(site.settings.archive, KIT_CHAIN, name).unlink()
     assert site.stage.find(KIT_CHAIN, "blocks", ALL[0]) is None
 
     with pytest.raises(IntegrityError, match="is gone: strata publish makes it again"):
-        publish_segments(site, ALL[:1], FEW)
-    assert finish_interrupted(site) == 1
+        publish_segments(site, ALL[:1])
     complete_archive(site, site.archive(KIT_CHAIN))
 
     assert files(site) == whole
-    report = publish_segments(site, ALL[:1], FEW).report
+    report = publish_segments(site, ALL[:1]).report
     assert report.created == 0
 
 
@@ -211,33 +209,9 @@ def test_a_publication_that_was_killed_before_the_pages_is_finished_by_the_next(
     for name in whole:
         if name.endswith(".html"):
             Path(site.settings.archive, name).unlink()
-    with pytest.raises(InterruptedError), journaled(site.journal, [0]):
-        raise InterruptedError
 
-    assert finish_interrupted(site) == 1
+    assert publish_segments(site, ALL[:1], FEW).report.results == ()
     assert files(site) == whole
-    assert finish_interrupted(site) == 0
-
-
-def test_the_journal_of_a_publisher_at_work_is_left_alone(site: Site) -> None:
-    with journaled(site.journal, [0]):
-        assert finish_interrupted(site) == 0
-
-
-@pytest.mark.parametrize("is_there", [False, True])
-def test_a_publisher_that_died_before_there_was_a_shard_leaves_nothing_to_finish(
-    site: Site, is_there: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    if is_there:
-        Path(site.settings.archive).mkdir()
-    for shards in ([], [0]):
-        with pytest.raises(InterruptedError), journaled(site.journal, shards):
-            raise InterruptedError
-    assert finish_interrupted(site) == 2
-    assert finish_interrupted(site) == 0
-    assert not [*Path(site.settings.archive).rglob("*.*")]
-    publish_segments(site, ALL[:1], FEW)
-    assert "is gone" not in caplog.text
 
 
 def test_bundles_are_published_where_the_setting_asks_for_them(site: Site, loaded: Loaded) -> None:
@@ -338,7 +312,6 @@ def test_nothing_can_be_published_from_an_empty_warehouse(site: Site, tmp_path: 
     with pytest.raises(ConfigError, match="load segments first"):
         publish_segments(empty, ALL)
     assert site_status(empty).unpublished == ()
-    assert finish_interrupted(empty) == 0
 
 
 def test_verifying_finds_nothing_where_all_is_well_and_a_zip_that_was_altered(
