@@ -17,12 +17,11 @@ from pathlib import Path
 from exporters.archive.archive import Archive
 from exporters.archive.lake_place import MANIFESTS, STATE_MANIFEST
 from exporters.fetching.fetch_folder import Advance, Progress
-from exporters.fetching.past import PastChangedError
 from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.publication.state_tables import is_state
 from exporters.lake.published_files import PublishedTable
-from exporters.loading.archive_past import check_beside, check_past
+from exporters.loading.archive_past import ContradictionError, check_beside, check_past
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.coverage import difference, union
 from transforms.errors import ConfigError, IntegrityError, SegmentError
@@ -66,9 +65,9 @@ def load_archive(
 
     With `blocks`, only the segments that have any of these, and the one of the current state.
     Files that are not what they should be are in the report, and the rest goes on. Raises
-    `ConfigError` where the archive has no lake, or the warehouse another chain; `PastChangedError`
-    where the two contradict each other; `IntegrityError` where the index or the manifests' log is
-    damaged; errors of the machine.
+    `ConfigError` where the archive has no lake, or the warehouse another chain; `IntegrityError`
+    where the two contradict each other, or the index or the manifests' log is damaged; errors of
+    the machine.
     """
     backing, newest = warehouse.backing, warehouse.snapshot()
     if newest and newest.chain_id not in ("", archive.chain_id):
@@ -140,7 +139,7 @@ class _ArchiveLoad:
         """Let what is damaged, or is not what it should be, be in the report."""
         try:
             yield
-        except PastChangedError:
+        except ContradictionError:
             raise
         except (IntegrityError, SegmentError, MemoryLimitError) as error:
             self.report.not_taken.append(NotTaken(blocks, str(error)))

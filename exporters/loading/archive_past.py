@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from exporters.archive.archive import Archive
-from exporters.fetching.past import PastChangedError
 from transforms.block_range import BlockRange
+from transforms.errors import IntegrityError
 from transforms.segments.id_chain import contradiction
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.receipts import LoadedSegment
@@ -14,8 +14,12 @@ from transforms.warehouse.manifests.receipts import LoadedSegment
 _MOST_NAMED = 3
 
 
+class ContradictionError(IntegrityError):
+    """An archive and what is loaded are of different histories."""
+
+
 def check_past(archive: Archive, catalog: Catalog) -> None:
-    """Raise `PastChangedError` where the archive's index contradicts the loaded segments.
+    """Raise `ContradictionError` where the archive's index contradicts the loaded segments.
 
     Of each run of segments that name each other only the last id is compared: it follows from that
     segment's bytes, which have the id before it, so equal ids have an equal past.
@@ -33,7 +37,7 @@ def check_past(archive: Archive, catalog: Catalog) -> None:
 
 
 def check_beside(archive: Archive, run: Sequence[LoadedSegment], catalog: Catalog) -> None:
-    """Raise `PastChangedError` where a run that is to be loaded does not fit what is beside it."""
+    """Raise `ContradictionError` where a run to be loaded does not fit what is beside it."""
     first, last = run[0].blocks.first, run[-1].blocks.last
     differences = [
         f"segments {first}-{last} are to be loaded, and segment {blocks} is"
@@ -51,7 +55,7 @@ def _refuse(archive: Archive, differences: Sequence[str]) -> None:
         return
     more = len(differences) - _MOST_NAMED
     rest = f", and {more} more" if more > 0 else ""
-    raise PastChangedError(
+    raise ContradictionError(
         f"{archive.place('')} contradicts what is loaded: {'; '.join(differences[:_MOST_NAMED])}"
         f"{rest}. Nothing more was taken from it: load it into a warehouse of its own, and see "
         "which of the two is the network's"

@@ -8,11 +8,10 @@ earlier table or, until it is run again, none of that name.
 
 from __future__ import annotations
 
-import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,19 +21,19 @@ from exporters.archive.entries import Json
 from exporters.archive.json_text import parsed
 from exporters.archive.lake_place import LOG, MANIFESTS, STATE_MANIFEST
 from exporters.archive.sound_documents import SCHEMA
-from exporters.fetching.fetch_folder import JOBS, Advance, FetchFolder, Progress, no_progress
-from exporters.fetching.mirror import Mirrored
+from exporters.fetching.fetch_folder import FetchFolder, Progress
 from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.publication.lake_sweep import sweep_lake
+from exporters.lake.publication.state_tables import is_state
 from exporters.lake.published_files import log_files, log_version, retried
 from transforms.errors import IntegrityError
 from transforms.files import commit_file, file_version, new_file, sync_file
+from transforms.scratch import scratch_folder
 from transforms.stores.store import content_sha256
 from transforms.tables.registry import tables_ever
 from transforms.verifying.proofs import Proof
-
-_TABLE_NAME = re.compile(r"[a-z][a-z0-9_]*")
+from transforms.warehouse.manifests.manifest import manifest_receipts
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,34 +47,38 @@ class _Table:
 
 @dataclass
 class LakeMirror:
-    """What the lake of an archive has, as it was read, for the mirror that `copy` brings it to.
+    """The lake of an archive on its way into the folder of a mirror.
 
-    `refused` says why tables are left as the mirror has them.
+    `files` were fetched; `refused` says why tables are left as the mirror has them.
     """
 
     source: Archive
-    jobs: int = JOBS
-    progress: Progress = no_progress
+    folder: FetchFolder
+    jobs: int
+    progress: Progress
+    files: int = 0
     refused: list[str] = field(default_factory=list)
     _tables: list[_Table] = field(default_factory=list, init=False)
 
     def read(self) -> None:
         """Read the logs: that of the manifests first, since what is in one is in the tables."""
-        names = sorted({*tables_ever(), STATE_MANIFEST, *self._described()} - {MANIFESTS})
-        manifests = self._read_table(MANIFESTS)
-        if manifests is None:
-            return
+        manifests, names = self._read_table(MANIFESTS), {*tables_ever()}
+        state = self._read_table(STATE_MANIFEST)
+        with self._refusing():
+            names |= {*filter(is_state, self._named(state.files if state else ()))}
         with ThreadPoolExecutor(self.jobs) as pool:
-            tables = [*pool.map(self._read_table, names), manifests]
-        self._tables = [table for table in tables if table]
+            tables = pool.map(self._read_table, sorted(names))
+        self._tables = [table for table in (*tables, state, manifests) if table]
 
-    def _described(self) -> Iterable[str]:
-        """The tables that the archive's release knows, which may be a newer one."""
-        data = self.source.read(SCHEMA)
-        with suppress(IntegrityError):  # who copies the documents says what is wrong with one
-            if data is not None:
-                return parsed(data, self.source.place(SCHEMA), _names)
-        return ()
+    def _named(self, state: Iterable[ActiveFile]) -> Iterator[str]:
+        """The tables that the archive's release knows, and those of its current state."""
+        if (data := self.source.read(SCHEMA)) is not None:
+            yield from parsed(data, self.source.place(SCHEMA), _names)
+        with scratch_folder(self.folder.scratch) as folder:
+            for file in state:
+                copy = folder / file.name
+                retried(partial(Lake(self.source).fetch, STATE_MANIFEST, file, copy))
+                yield from (receipt.table for receipt in manifest_receipts([copy]))
 
     def _read_table(self, name: str) -> _Table | None:
         lake = Lake(self.source)
@@ -87,53 +90,43 @@ class LakeMirror:
             self.refused.append(str(error))
             return None
 
-    def copy(self, folder: FetchFolder, result: Mirrored) -> None:
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        """Let what is damaged be refused."""
+        try:
+            yield
+        except IntegrityError as error:
+            self.refused.append(str(error))
+
+    def copy(self) -> None:
         """Fetch what the mirror lacks of it, each table alone, and sweep what no table names."""
-        if not self._tables:
-            return
-        copies = _Copies(self.source, folder, self.jobs, result)
-        lacking = {table.name: copies.lacking(table) for table in self._tables}
+        lacking = {
+            table.name: [file for file in table.files if not self._is_there(table.name, file)]
+            for table in self._tables
+        }
         total = sum(file.bytes for files in lacking.values() for file in files)
         with self.progress("fetching the lake", total) as advance:
             for table in self._tables:
                 # The manifests come last, and tell what all tables have: not if one lacks it.
-                if table.name != MANIFESTS or not self.refused:
-                    self._alone(partial(copies.table, table, lacking[table.name], advance))
-        self.refused += (f"{item.table}: {item.reason}" for item in sweep_lake(copies.own).refused)
-        result.lake_refused = self.refused
-
-    def _alone(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except IntegrityError as error:
-            self.refused.append(str(error))
-
-
-def _names(schema: Json) -> list[str]:
-    """The tables of a schema document."""
-    names = (str(table["name"]) for table in schema["tables"])
-    return [name for name in names if _TABLE_NAME.fullmatch(name)]
-
-
-@dataclass(frozen=True)
-class _Copies:
-    """Fetches files of a lake into the folder of a mirror."""
-
-    source: Archive
-    folder: FetchFolder
-    jobs: int
-    result: Mirrored
+                if table.name == MANIFESTS and self.refused:
+                    continue
+                with self._refusing(), ThreadPoolExecutor(self.jobs) as pool:
+                    for size in pool.map(partial(self._fetch, table.name), lacking[table.name]):
+                        self.files += 1
+                        advance(size)
+                    self._replace_log(table)
+        self.refused += (f"{item.table}: {item.reason}" for item in sweep_lake(self._own).refused)
 
     @property
-    def own(self) -> Lake:
+    def _own(self) -> Lake:
         """The mirror's lake."""
         return Lake(Archive(self.folder.store, self.source.chain_id))
 
-    def lacking(self, table: _Table) -> list[ActiveFile]:
-        """The files of a table that are not there, or not what their names say."""
-        return [file for file in table.files if not self._is_there(table.name, file)]
+    def _path(self, table: str, name: str) -> Path:
+        return self.folder.store.path(self._own.key(table, name))
 
     def _is_there(self, table: str, file: ActiveFile) -> bool:
+        """Whether a file is there, and what its name says."""
         path = self._path(table, file.name)
         try:
             proof = _proof(path, file)
@@ -146,24 +139,13 @@ class _Copies:
             self.folder.proofs.keep(proof)
         return is_right
 
-    def _path(self, table: str, name: str) -> Path:
-        return self.folder.store.path(self.own.key(table, name))
-
-    def table(self, table: _Table, lacking: list[ActiveFile], advance: Advance) -> None:
-        """Have the files of a table, then its log. Raises `IntegrityError`."""
-        with ThreadPoolExecutor(self.jobs) as pool:
-            for file in pool.map(partial(self._fetch, table.name), lacking):
-                self._count(file.bytes)
-                advance(file.bytes)
-        self._replace_log(table)
-
-    def _fetch(self, table: str, file: ActiveFile) -> ActiveFile:
+    def _fetch(self, table: str, file: ActiveFile) -> int:
         path = self.folder.scratch / f"{table}-{file.name}"
         retried(partial(Lake(self.source).fetch, table, file, path))
         place = self._path(table, file.name)
         commit_file(path, place)
         self.folder.proofs.keep(_proof(place, file))  # it was hashed on its way
-        return file
+        return file.bytes
 
     def _replace_log(self, table: _Table) -> None:
         place = self._path(table.name, LOG)
@@ -183,9 +165,10 @@ class _Copies:
         sync_file(place.parent)
         shutil.rmtree(old, ignore_errors=True)
 
-    def _count(self, size: int) -> None:
-        self.result.lake_files += 1
-        self.result.lake_bytes += size
+
+def _names(schema: Json) -> list[str]:
+    """The tables of a schema document."""
+    return [str(table["name"]) for table in schema["tables"]]
 
 
 def _proof(path: Path, file: ActiveFile) -> Proof:

@@ -10,10 +10,9 @@ import click
 from exporters.archive.archive import Archive, chains
 from exporters.archive.figures import size_text
 from exporters.fetching.fetch_folder import JOBS, choose_chain, opened_archive
-from exporters.fetching.mirror import Mirrored
 from exporters.fetching.range_fetch import RangeFetch, fetch_range
 from exporters.fetching.range_plan import choose_blocks
-from exporters.mirroring.whole_mirror import mirror_all
+from exporters.mirroring.mirror import Mirrored, mirror
 from pipelines.commands.display import Screen
 from pipelines.commands.options import json_option, range_options
 from transforms.bounds import lower_bound, upper_bound
@@ -73,7 +72,7 @@ def command(
             names = chains(store) if chain is None else (chain,)
             sources = [choose_chain(store, name) for name in names]
             mirrors = [
-                mirror_all(source, out, jobs=jobs, progress=screen.progress, warn=screen.message)
+                mirror(source, out, jobs=jobs, progress=screen.progress, warn=screen.message)
                 for source in sources
             ]
             show_mirrors(screen, mirrors)
@@ -134,21 +133,20 @@ def show_mirrors(screen: Screen, mirrors: Sequence[Mirrored]) -> None:
 
     Raises the first failure at its end.
     """
-    columns = ("chain", "ZIPs", "bytes", "fetched", "bytes fetched", "replaced", "lake files", "s")
+    columns = ("chain", "ZIPs", "bytes", "fetched", "bytes fetched", "replaced", "lake files")
     rows = (
         (
             *(m.chain_id, m.zips, m.bytes, len(m.fetched), m.fetched_bytes),
-            *(len(m.replaced), m.lake_files, f"{m.seconds:.1f}"),
+            *(len(m.replaced), m.lake_files),
         )
         for m in mirrors
     )
     screen.table("", columns, rows)
-    for replaced in (replaced for mirror in mirrors for replaced in mirror.replaced):
-        why = replaced.event.reason if replaced.event else "the list of revisions does not say why"
-        screen.show(f"replaced: {replaced.entry.path}: {why}")
+    for path, reason in (item for each in mirrors for item in each.replaced.items()):
+        screen.show(f"replaced: {path}: {reason}")
     screen.document({"chains": mirrors})
-    failures: list[IntegrityError] = [item for mirror in mirrors for item in mirror.failures]
-    failures += (IntegrityError(reason) for mirror in mirrors for reason in mirror.lake_refused)
+    failures: list[IntegrityError] = [item for each in mirrors for item in each.failures]
+    failures += (IntegrityError(reason) for each in mirrors for reason in each.lake_refused)
     for failure in failures[1:]:
         screen.message(str(failure))
     if failures:

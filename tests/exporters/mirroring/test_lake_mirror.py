@@ -16,7 +16,7 @@ from exporters.archive.archive import Archive
 from exporters.lake.lake_files import Lake
 from exporters.lake.publication.lake_sweep import sweep_lake
 from exporters.lake.tables import LakeTable
-from exporters.mirroring.whole_mirror import mirror_all
+from exporters.mirroring.mirror import mirror
 from pipelines.site.lake_publishing import publish_missing
 from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
@@ -143,7 +143,7 @@ def test_a_table_that_only_the_release_of_the_archive_knows_is_mirrored(
     more = b'{"name":"of_tomorrow"},{"name":"../orders"},'
     described = after.replace(b"[", b"[" + more, 1)
     (chain / "schema.json").write_bytes(resealed(before + b'"tables":' + described))
-    assert mirror_all(_archive(site.settings.archive), out).lake_refused == []
+    assert mirror(_archive(site.settings.archive), out).lake_refused == []
     files = [path.name for path in (chain / "lake" / "trades").glob("*.parquet")]
     own = (out / KIT_CHAIN / "lake" / "of_tomorrow").glob("*.parquet")
     assert sorted(path.name for path in own) == sorted(files) != []
@@ -151,9 +151,9 @@ def test_a_table_that_only_the_release_of_the_archive_knows_is_mirrored(
 
 def test_run_again_it_fetches_what_is_new_and_sweeps_what_was_merged(site: Site, out: Path) -> None:
     source = _archive(site.settings.archive)
-    mirror_all(source, out)
-    again = mirror_all(source, out)
-    assert (again.lake_files, again.documents, again.fetched) == (0, 0, [])
+    mirror(source, out)
+    again = mirror(source, out)
+    assert (again.lake_files, again.fetched) == (0, [])
     for number in (3, 4):
         _make_segment(site, number)
     _publish(site)
@@ -161,21 +161,21 @@ def test_run_again_it_fetches_what_is_new_and_sweeps_what_was_merged(site: Site,
     assert not publish_missing(site).refused
     before = set(_lake_files(out))
 
-    assert mirror_all(source, out).lake_files
+    assert mirror(source, out).lake_files
     _assert_same(out, site.settings.archive)
     assert before <= set(_lake_files(out)), "who reads an earlier version still can"
 
     for folder in (out, site.settings.archive):
         age(Path(folder, KIT_CHAIN, "lake"), 8)
     assert sweep_lake(Lake(source)).removed
-    mirror_all(source, out)
+    mirror(source, out)
     _assert_same(out, site.settings.archive)
     assert not before <= set(_lake_files(out))
 
 
 def test_what_is_damaged_in_the_mirror_is_fetched_again(site: Site, out: Path) -> None:
     source = _archive(site.settings.archive)
-    mirror_all(source, out)
+    mirror(source, out)
     lake = Path(out, KIT_CHAIN, "lake")
     for pattern in ("orders/*.parquet", "state_manifest/*.parquet"):
         path = next(lake.glob(pattern))
@@ -186,7 +186,7 @@ def test_what_is_damaged_in_the_mirror_is_fetched_again(site: Site, out: Path) -
     shutil.rmtree(lake / "trades")
     next((lake / "blocks" / "_delta_log").glob("*.json")).write_bytes(b"{}")
 
-    assert mirror_all(source, out).lake_files > 2
+    assert mirror(source, out).lake_files > 2
     _assert_same(out, site.settings.archive)
 
 
@@ -194,7 +194,7 @@ def test_a_table_that_is_damaged_in_the_archive_costs_that_table_alone(
     site: Site, out: Path
 ) -> None:
     source = _archive(site.settings.archive)
-    mirror_all(source, out)
+    mirror(source, out)
     before = _tables(out)
     _make_segment(site, 3)
     _publish(site)
@@ -237,15 +237,15 @@ def test_killed_anywhere_it_has_nothing_wrong_and_the_next_run_ends_it(
 ) -> None:
     source = _archive(site.settings.archive)
     _make_segment(site, 3)
-    mirror_all(source, out)
+    mirror(source, out)
     _publish(site)
     with suppress(KilledError), disturbed(Disturbance(out, NAME, step)):
-        mirror_all(source, out)
+        mirror(source, out)
     findings = list(verify_archive(_archive(out)))
     # What follows from shards is written after them; a log is away while another takes its place.
     late = {Problem.NOT_PUBLISHED, Problem.BAD_INDEX}
     others = [finding for finding in findings if finding.problem not in late]
     assert all("the table has no log" in str(finding) for finding in others), others
     assert len(others) <= 1
-    mirror_all(source, out)
+    mirror(source, out)
     _assert_same(out, site.settings.archive)

@@ -14,9 +14,9 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from exporters.archive.archive import Archive
-from exporters.fetching.mirror import mirror
+from exporters.mirroring.mirror import mirror
 from tests.archive_kit import CHAIN, contents
-from tests.exporters.fetching.rewriting_kit import Account, Rewriting, small_archive
+from tests.exporters.mirroring.rewriting_kit import Account, Rewriting, small_archive
 from transforms.errors import IntegrityError
 from transforms.stores.folder_store import FolderStore
 

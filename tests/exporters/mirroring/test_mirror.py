@@ -19,8 +19,8 @@ from exporters.archive.documents import refresh
 from exporters.archive.revisions import revisions
 from exporters.exports.copies import DamagedCopyError
 from exporters.fetching.fetch_folder import choose_chain, opened_archive
-from exporters.fetching.mirror import Mirrored, mirror
 from exporters.fetching.range_fetch import fetch_range
+from exporters.mirroring.mirror import Mirrored, mirror
 from exporters.publishing.bundles import bundle_request, bundles_over
 from exporters.publishing.publication import publish_zips
 from exporters.publishing.replace import Correction
@@ -111,7 +111,7 @@ def test_run_again_it_fetches_only_what_is_new(
     mirrored(door.url, out)
     door.requests.clear()
     again = mirrored(door.url, out)
-    assert (again.fetched, again.documents, zips_asked(door)) == ([], 0, [])
+    assert (again.fetched, zips_asked(door)) == ([], [])
 
     publish_zips(archive, segment_requests(tmp_path, 60_011, 60_020, THREE))
     third = mirrored(door.url, out)
@@ -156,11 +156,10 @@ def test_a_file_that_was_replaced_is_fetched_again_and_said(
 
     found = mirrored(door.url, out)
 
-    assert [one.entry.path.rpartition("/")[2] for one in found.replaced] == [
-        f"{CHAIN}-orders-1-13.zip",
-        f"{CHAIN}-orders-11-13.zip",
-    ]
-    assert {one.event.reason for one in found.replaced if one.event} == {TYPO.reason}
+    assert found.replaced == {
+        f"orders/{CHAIN}-orders-1-13.zip": TYPO.reason,
+        f"orders/{CHAIN}-orders-11-13.zip": TYPO.reason,
+    }
     assert contents(FolderStore(out)) == contents(archive.store)
     assert len(revisions(Archive(FolderStore(out), CHAIN))) == 2
     assert findings(out) == []
@@ -170,7 +169,7 @@ def refuse_from(number: int, request: Request) -> str:
     return "403 No" if request.number >= number else ""
 
 
-def test_wherever_it_ends_there_is_a_smaller_archive_and_the_next_run_goes_on(
+def test_wherever_it_ends_the_next_run_goes_on(
     door: FaultProxy, archive: Archive, out: Path
 ) -> None:
     mirrored(door.url, out)
@@ -191,18 +190,20 @@ def test_wherever_it_ends_there_is_a_smaller_archive_and_the_next_run_goes_on(
 _MIRROR = """
 import sys
 from pathlib import Path
-from tests.exporters.fetching.test_mirror import mirrored
+from tests.exporters.mirroring.test_mirror import mirrored
 mirrored(sys.argv[1], Path(sys.argv[2]))
 """
 
 
-def test_a_mirror_that_is_killed_is_a_smaller_archive(
-    door: FaultProxy, archive: Archive, out: Path
+def test_a_mirror_that_is_killed_is_the_archive_of_before(
+    door: FaultProxy, archive: Archive, out: Path, tmp_path: Path
 ) -> None:
+    mirrored(door.url, out)
+    publish_zips(archive, segment_requests(tmp_path, 80_001, 80_010, THREE))
     reached = threading.Event()
 
     def stall(request: Request) -> str:
-        if "trades-40001" not in request.path:
+        if "trades-80001" not in request.path:
             return ""
         reached.set()
         return STALL
@@ -239,14 +240,9 @@ def test_where_it_ends_amid_replacing_it_is_still_an_archive(
     assert contents(FolderStore(out)) == contents(archive.store)
 
 
-def named(archive: Archive, table: str) -> set[str]:
-    """The ZIPs of a table that an archive's index names."""
-    return {one.path for one in archive.entries(table, BlockRange(1, 80_000))}
-
-
 @pytest.mark.parametrize("damage", ["lost", "altered"])
 @pytest.mark.parametrize("name", ["trades-20001-20010", "orders-1-10", "orders-11-13"])
-def test_a_zip_that_the_archive_has_lost_or_altered_costs_a_mirror_that_zip(
+def test_a_zip_that_the_archive_has_lost_or_altered_leaves_a_mirrors_shard_as_it_was(
     archive: Archive, out: Path, tmp_path: Path, name: str, damage: str
 ) -> None:
     table = name.partition("-")[0]
@@ -270,9 +266,8 @@ def test_a_zip_that_the_archive_has_lost_or_altered_costs_a_mirror_that_zip(
     assert there == wanted - {key}
     assert {f"{CHAIN}/{path}" for path in found.fetched} == there
     assert found.fetched_bytes == sum((out / path).stat().st_size for path in there)
-    indexed = [named(one, table) for one in (Archive(FolderStore(out), CHAIN), archive)]
-    assert indexed[0] == indexed[1] - {key.partition("/")[2]}
-    assert mirrored(str(tmp_path / "source"), out).documents == 0  # and is no other then
+    own, number = Archive(FolderStore(out), CHAIN).index().shards, int("20001" in name)
+    assert own == {n: s for n, s in archive.index().shards.items() if n != number}
     words = ["fetch", str(tmp_path / "source"), "--all", "--out", str(out)]
     ended = CliRunner().invoke(strata, words, standalone_mode=False)
     assert isinstance(ended.exception, DamagedCopyError)

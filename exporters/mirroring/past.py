@@ -1,0 +1,154 @@
+"""What a mirror remembers of an archive, which must still be so, or be on record as replaced.
+
+A mirror is its own memory: its shards say which ZIPs it has taken, and its revisions which of them
+had taken the place of others. Where one of these is damaged, and the index does not prove that the
+archive still has the same, nothing is taken, as if the past had changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TypeVar
+
+from exporters.archive.archive import Archive
+from exporters.archive.entries import Entry
+from exporters.archive.index import ArchiveIndex
+from exporters.archive.revisions import REVISIONS, Revision, revisions
+from exporters.archive.shards import shard_path
+from exporters.archive.sound_documents import stored_shards
+from exporters.archive.sums import completeness
+from transforms.errors import IntegrityError
+
+_MOST_NAMED = 3
+
+_Memory = TypeVar("_Memory")
+
+
+class PastChangedError(IntegrityError):
+    """An archive has other files than it had before, and its revisions do not say so."""
+
+
+def own_index(local: Archive) -> ArchiveIndex:
+    """The index of a mirror; an empty one where it is damaged, as it is made again."""
+    try:
+        return local.index()
+    except IntegrityError:
+        return ArchiveIndex(local.chain_id)
+
+
+def checked_shards(local: Archive, source: Archive, index: ArchiveIndex) -> Callable[[int], bytes]:
+    """Hold an archive, which has this index, against what its mirror remembers.
+
+    Returns what gives the bytes of its shards, by number: as they were checked, or of those that
+    the mirror never had, as they are when they are asked for.
+
+    Raises `PastChangedError`, which names what changed; `IntegrityError` where a shard of the
+    archive, or what the mirror remembers, is damaged.
+    """
+
+    def entries_of(number: int) -> Sequence[Entry]:
+        return local.shard(number).entries
+
+    own = own_index(local)
+    differences = [*_height_loss(own, index)]
+    same, changed, pasts = set[int](), dict[int, bytes](), dict[int, Sequence[Entry]]()
+    for number in sorted({*stored_shards(local), *own.shards}):
+        if number not in index.shards:
+            differences.append(f"index.json names no {shard_path(number)} any more")
+            continue
+        data = source.shard_bytes(number)
+        if data == local.read(shard_path(number)):
+            same.add(number)
+            continue
+        changed[number] = data
+        if number not in own.shards or own.shards[number].sha256 != _sha256(data):
+            pasts[number] = _remembered(local, source, partial(entries_of, number))
+    # A revision is written before its file is replaced: so they are read after the shards.
+    events = revisions(source)
+    for number, past in pasts.items():
+        entries = source.parse_shard(number, changed[number]).entries
+        differences += _differences(number, entries, past, events)
+    differences += (
+        f"{REVISIONS} has no more that {event.path} was replaced"
+        for event in _remembered(local, source, partial(revisions, local))
+        if event not in events
+    )
+    if differences:
+        raise PastChangedError(_refusal(local, source, differences))
+
+    def read(number: int) -> bytes:
+        mine = local.read(shard_path(number)) if number in same else None
+        return mine or changed.get(number) or source.shard_bytes(number)
+
+    return read
+
+
+def _remembered(local: Archive, source: Archive, read: Callable[[], _Memory]) -> _Memory:
+    try:
+        return read()
+    except IntegrityError as error:
+        raise IntegrityError(
+            f"what {local.place('')} remembers is damaged ({error}): whether {source.place('')} is "
+            f"still what it was, nobody can say. {_way_out(local)}"
+        ) from error
+
+
+def _differences(
+    number: int, entries: Sequence[Entry], past: Sequence[Entry], events: Sequence[Revision]
+) -> Iterator[str]:
+    """What of a shard is not as it was, and not on record either."""
+    before = {entry.path: entry for entry in past}
+    for entry in entries:
+        old = before.get(entry.path, entry)
+        if entry.sha256 != old.sha256:
+            if not _is_on_record(events, entry, old.sha256):
+                yield f"{entry.path} was {old.sha256} and is {entry.sha256}, without a revision"
+        elif entry != old:
+            yield f"{shard_path(number)} says something else of {entry.path}"
+    for path in sorted(before.keys() - {entry.path for entry in entries}):
+        yield f"{shard_path(number)} names no {path} any more"
+
+
+def _is_on_record(events: Iterable[Revision], entry: Entry, old_sha256: str) -> bool:
+    """Whether replacements lead from a hash to that of an entry, which is the newest.
+
+    The last one may be about to happen.
+    """
+    steps = [event for event in events if event.path == entry.path]
+    reached = {old_sha256}
+    for event in steps:
+        if event.old_sha256 in reached:
+            reached.add(event.new_sha256)
+    newest = {sha256 for event in steps[-1:] for sha256 in (event.old_sha256, event.new_sha256)}
+    return entry.sha256 in reached & newest
+
+
+def _height_loss(own: ArchiveIndex, index: ArchiveIndex) -> Iterator[str]:
+    """That the archive ends before its mirror does."""
+    before, now = completeness(own.tables).span, completeness(index.tables).span
+    if before is not None and (now is None or now.last < before.last):
+        yield f"its last block was {before.last} and is {now.last if now else 'none'}"
+
+
+def _refusal(local: Archive, source: Archive, differences: Sequence[str]) -> str:
+    named = "; ".join(differences[:_MOST_NAMED])
+    more = len(differences) - _MOST_NAMED
+    count = f"; and {more} more" if more > 0 else ""
+    return (
+        f"{source.place('')} is not the archive that {local.place('')} was made from: "
+        f"{named}{count}. If that stays so, ask who publishes it. {_way_out(local)}"
+    )
+
+
+def _way_out(local: Archive) -> str:
+    return (
+        "Nothing was taken from it, and nothing was changed here; to have it as it is now, too, "
+        f"fetch it into another folder: --out {shlex.quote(f'{local.store.describe()}-new')}"
+    )
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
