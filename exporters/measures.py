@@ -1,6 +1,6 @@
 """What is measured of a site for Prometheus: each name once, with its meaning. Pure values.
 
-The server's `/metrics` and the pipeline's text files take names, meanings and figures from here.
+The server's `/metrics` and the pipeline's text file take names, meanings and figures from here.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from transforms.coverage import count
 from transforms.warehouse.survey import Survey
 
 
@@ -30,44 +29,23 @@ class Figure:
     case: str = ""
 
 
-LOOK = Measure(
-    "look_success", "Whether the last look at the source and what was made of it succeeded (1, 0)."
-)
+LOOK = Measure("look_success", "Whether the last look at the source succeeded (1, 0).")
 HEIGHT = Measure("block_height", "The newest loaded block.")
 TIME = Measure("block_timestamp_seconds", "When the newest loaded block was made, in Unix seconds.")
 BEHIND = Measure("blocks_behind", "Blocks that the source shows and the warehouse lacks.")
 GAPS = Measure("gaps", "Runs of blocks that lack between those that are loaded.")
-MISSING = Measure("missing_blocks", "Blocks of these gaps.")
 QUARANTINED = Measure("quarantined_files", "Files of the source that cannot be used.")
 LOST = Measure("lost_files", "Files of the warehouse that are lost or damaged.")
 WAITING = Measure("waiting_segments", "Segments that wait to be loaded or published.", "step")
-PUBLISHED_HEIGHT = Measure("published_block_height", "The newest block with all tables published.")
-PUBLISHED_TIME = Measure(
-    "published_block_timestamp_seconds",
-    "When the newest block in the archive was made, in Unix seconds.",
-)
-DISK_FREE = Measure("disk_free_bytes", "What a place's file system has left.", "place")
-DISK_SIZE = Measure("disk_size_bytes", "What a place's file system takes altogether.", "place")
-TO_COLLECT = Measure("segments_to_collect", "Segments of the data node that the source lacks.")
-COLLECT_LEFT = Measure(
-    "collect_blocks_left", "Blocks until the data node drops the oldest segment that waits there."
-)
 LAST_LOOK = Measure(
     "last_look_timestamp_seconds",
     "When Dagster's sensor or strata run last looked what is to do, in Unix seconds.",
 )
-LAST_SUCCESS = Measure(
-    "last_success_timestamp_seconds", "When a job's last success ended, in Unix seconds.", "job"
-)
 LAST_FAILED = Measure("last_run_failed", "Whether a job's last run failed (1, 0).", "job")
-STEP_SECONDS = Measure(
-    "last_run_step_seconds",
-    "How long a step of the last successful load and publication took.",
-    "step",
-)
-RUNS = Measure("runs", "Dagster's runs that wait or work.", "status")
+DISK_FREE = Measure("disk_free_bytes", "What a place's file system has left.", "place")
+DISK_SIZE = Measure("disk_size_bytes", "What a place's file system takes altogether.", "place")
 
-SERVED = (LOOK, HEIGHT, TIME, BEHIND, GAPS, MISSING, QUARANTINED, LOST, WAITING)
+SERVED = (LOOK, HEIGHT, TIME, BEHIND, GAPS, QUARANTINED, LOST, WAITING)
 """What a server tells of its site."""
 
 
@@ -75,6 +53,5 @@ def survey_figures(survey: Survey) -> Iterator[Figure]:
     """What a source held against the warehouse amounts to."""
     yield Figure(BEHIND, survey.blocks_behind)
     yield Figure(GAPS, len(survey.gaps))
-    yield Figure(MISSING, count(survey.gaps))
     yield Figure(QUARANTINED, len(survey.refused))
     yield Figure(WAITING, len(survey.pending), "load")

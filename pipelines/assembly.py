@@ -5,14 +5,14 @@ import warnings
 import dagster as dg
 
 from pipelines import jobs
-from pipelines.assets.capture_assets import captures_asset, captures_sensor
 from pipelines.assets.publications import bundles_asset, exports_asset, index_asset, lake_asset
 from pipelines.assets.warehouse_assets import current_state_asset, history_asset, volumes_asset
-from pipelines.checks import load_checks, status_checks
+from pipelines.checks import load_checks
 from pipelines.discovery import segment_sensor
-from pipelines.resources import StrataResource
+from pipelines.machine_name import machine_tags
 from pipelines.schedules import schedules
 from pipelines.settings import Settings
+from pipelines.site.site import Site
 
 
 def definitions(settings: Settings) -> dg.Definitions:
@@ -22,17 +22,21 @@ def definitions(settings: Settings) -> dg.Definitions:
         of_segments = [history_asset(policy), exports_asset(policy)]
         if settings.lake:
             of_segments.append(lake_asset(policy))
-    whole = [current_state_asset(), volumes_asset(), captures_asset()]
+    whole = [current_state_asset(), volumes_asset(), bundles_asset(), index_asset()]
+
+    def open_site(context: dg.InitResourceContext) -> Site:
+        """A site of its own for each run and each look, which gets the name of its machine."""
+        if context.run is not None and context.instance is not None:
+            context.instance.add_run_tags(context.run.run_id, machine_tags())
+        return Site(settings)
+
     return dg.Definitions(
-        assets=[*of_segments, *whole, bundles_asset(), index_asset()],
-        asset_checks=[load_checks(), status_checks(settings.lag_blocks)],
+        assets=[*of_segments, *whole],
+        asset_checks=[load_checks()],
         jobs=jobs.ALL,
-        sensors=[
-            segment_sensor(jobs.load_and_publish.name, settings),
-            captures_sensor(jobs.load_captures.name, settings),
-        ],
+        sensors=[segment_sensor(jobs.load_and_publish.name, settings)],
         schedules=schedules(settings),
-        resources={"site": StrataResource.of(settings)},
+        resources={"site": dg.ResourceDefinition(open_site)},
         # A run is one process: its steps are short, and a process for each would cost more than
         # they do. Work spreads over processes and machines by runs.
         executor=dg.in_process_executor,

@@ -1,32 +1,22 @@
-"""The checks of the tables, which show what the load established, and those of the site's status.
+"""The checks of the tables, which show what the load established.
 
 A segment that the load does not prove is not in the warehouse, so nothing is decided here again.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
-from pipelines.assets.keys import INDEX, table_key
+from pipelines.assets.keys import table_key
 from pipelines.partitions import partitions_of_run
-from pipelines.site.segment_status import IdReport, id_report
-from pipelines.site.site import LISTED_SECONDS, Site
+from pipelines.site.site import Site
 from pipelines.step_failures import retried_if_transient
 from transforms.block_range import BlockRange, contiguous_runs, gaps_between
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.receipts import Receipt
-from transforms.warehouse.survey import Survey
 
-LAG = "blocks_behind"
-REFUSED = "no_file_refused"
-IDS = "id_chain_unbroken"
-_MEANINGS = {
-    LAG: "Blocks that the source shows and the warehouse lacks, from its first one on.",
-    REFUSED: "The source has no file that cannot be used; otherwise each with its reason.",
-    IDS: "Every loaded segment was made after the one before it, by the network's own ids.",
-}
 EQUAL = "equals_source"
 # One check of a table, as one load decides all of it, and each check is three events of a run.
 _OF_TABLE = (
@@ -131,68 +121,4 @@ def _gaps_before(catalog: Catalog, segments: frozenset[BlockRange]) -> dg.AssetC
         severity=dg.AssetCheckSeverity.WARN,
         description="; ".join(gaps[:_SHOWN]) or None,
         metadata={"segments": len(segments), "gaps": len(gaps)},
-    )
-
-
-def status_checks(lag_blocks: int) -> dg.AssetChecksDefinition:
-    """The warnings of a status: how far behind the warehouse is, and what cannot be used."""
-    specs = [
-        dg.AssetCheckSpec(name, asset=INDEX, description=meaning)
-        for name, meaning in _MEANINGS.items()
-    ]
-
-    @dg.multi_asset_check(name="status_checks", specs=specs, can_subset=True)
-    def status_checks(
-        context: dg.AssetCheckExecutionContext, site: dg.ResourceParam[Site]
-    ) -> Iterator[dg.Output[None] | dg.AssetCheckEvaluation]:
-        with site.warehouse.one_look():
-            catalog = site.warehouse.catalog()
-            survey = site.warehouse.survey(site.source, LISTED_SECONDS)
-            ids = id_report(catalog.ids() if catalog else ())
-        for evaluation in status_evaluations(survey, ids, lag_blocks):
-            if evaluation.asset_check_key in context.selected_asset_check_keys:
-                yield from _events(evaluation)
-
-    return status_checks
-
-
-def status_evaluations(
-    survey: Survey, ids: IdReport, lag_blocks: int
-) -> list[dg.AssetCheckEvaluation]:
-    """The same, for a sensor to report without a run."""
-    return [_lag(survey, lag_blocks), _refused(survey), _ids(ids)]
-
-
-def _lag(survey: Survey, lag_blocks: int) -> dg.AssetCheckEvaluation:
-    """Counted in blocks, not in minutes: filling up old history does not make an archive fresh."""
-    behind = survey.blocks_behind
-    return _warning(
-        LAG,
-        behind <= lag_blocks,
-        {"blocks_behind": behind, "segments_to_load": len(survey.pending)},
-    )
-
-
-def _refused(survey: Survey) -> dg.AssetCheckEvaluation:
-    """Every file of the source that is in quarantine, with its reason."""
-    refused = survey.reasons
-    shown = dict(list(refused.items())[:_SHOWN])
-    return _warning(REFUSED, not refused, {"files": len(refused), **shown})
-
-
-def _ids(ids: IdReport) -> dg.AssetCheckEvaluation:
-    """From which block to which the chain of ids is unbroken, and all that contradicts it."""
-    findings = list(ids.findings())
-    unbroken = ", ".join(str(run.blocks) for run in ids.chain.runs[:_SHOWN])
-    details = {"unbroken": unbroken or "none", **dict(findings[:_SHOWN])}
-    return _warning(IDS, not findings, {"contradictions": len(findings), **details})
-
-
-def _warning(name: str, passed: bool, metadata: Mapping[str, int | str]) -> dg.AssetCheckEvaluation:
-    return dg.AssetCheckEvaluation(
-        asset_key=INDEX,
-        check_name=name,
-        passed=passed,
-        severity=dg.AssetCheckSeverity.WARN,
-        metadata=metadata,
     )

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-import time
-from array import array
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import dagster as dg
 
 from exporters.locations import dagster_home
-from pipelines.assets.same_warehouse import warehouse_tags
 from pipelines.batches import plan_batches
-from pipelines.checks import status_evaluations
+from pipelines.figures import write_figures
 from pipelines.instance import end_killed_runs, runs_here
-from pipelines.partitions import (
-    ADDED_AT_ONCE,
-    SEGMENTS,
-    missing_partitions,
-    partitions_from,
-)
-from pipelines.run_figures import write_runs
-from pipelines.run_log import log_ended_runs
+from pipelines.partitions import SEGMENTS, addable, missing_partitions, partitions_from
 from pipelines.run_requests import run_requests
 from pipelines.settings import Settings
 from pipelines.site.machine import machine_problem
-from pipelines.site.segment_status import SiteStatus
+from pipelines.site.segment_status import SiteStatus, site_status
 from pipelines.site.site import Site
-from pipelines.site.textfiles import measured_status
 
 
 def segment_sensor(job: str, settings: Settings) -> dg.SensorDefinition:
@@ -45,29 +32,25 @@ def segment_sensor(job: str, settings: Settings) -> dg.SensorDefinition:
     def new_segments(
         context: dg.SensorEvaluationContext, site: dg.ResourceParam[Site]
     ) -> dg.SensorResult:
-        end_killed_runs(context.instance, dagster_home())
-        status = measured_status(site)
-        write_runs(site, context.instance, datetime.now(UTC))
+        instance = context.instance
+        end_killed_runs(instance, dagster_home())
+        try:
+            status = site_status(site)
+        except Exception:
+            write_figures(site, None, instance)
+            raise
+        write_figures(site, status, instance)
         site.warehouse.record_refusals(status.survey)
-        before = _Cursor.read(context.cursor)
-        ended = log_ended_runs(context.instance, before.ended)
-        now = _Cursor.of(status, ended)
-        order, fresh = _partitions(context.instance, status, is_new=before.segments != now.segments)
+        cursor = str(len(status.known))
+        order, fresh = _partitions(instance, status, is_new=context.cursor != cursor)
         batches = plan_batches(status.to_do, order, settings.batch)
-        tags = warehouse_tags(site) if status.to_do else {}
-        requests = list(run_requests(context.instance, batches, datetime.now(UTC), tags))
-        problem = machine_problem(site) if requests and runs_here(context.instance) else ""
+        requests = list(run_requests(instance, batches, datetime.now(UTC)))
+        problem = machine_problem(site) if requests and runs_here(instance) else ""
         return dg.SensorResult(
             run_requests=[] if problem else requests,
             skip_reason=_skip_reason(status, problem) if problem or not requests else None,
-            dynamic_partitions_requests=[
-                SEGMENTS.build_add_request(fresh[at : at + ADDED_AT_ONCE])
-                for at in range(0, len(fresh), ADDED_AT_ONCE)
-            ],
-            asset_events=[]
-            if before.state == now.state
-            else status_evaluations(status.survey, status.ids, settings.lag_blocks),
-            cursor=str(now),
+            dynamic_partitions_requests=[*map(SEGMENTS.build_add_request, addable(fresh))],
+            cursor=cursor,
         )
 
     return new_segments
@@ -83,45 +66,12 @@ def _skip_reason(status: SiteStatus, problem: str) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Cursor:
-    """What a look saw, to tell whether the next one sees something else: the sensor's cursor.
-
-    `state` is a digest of what checks tell, and `segments` one of the partitions; `ended` is when
-    the newest run ended that the log has a line of.
-    """
-
-    state: str
-    segments: str
-    ended: float
-
-    @classmethod
-    def read(cls, cursor: str | None) -> _Cursor:
-        """What the cursor says; nothing at the first look."""
-        state, segments, ended = (cursor or f"- - {time.time()}").split()
-        return cls(state, segments, float(ended))
-
-    @classmethod
-    def of(cls, status: SiteStatus, ended: float) -> _Cursor:
-        """What is seen now."""
-        numbers = array("q", (n for blocks in status.known for n in (blocks.first, blocks.last)))
-        told = (status.blocks_behind, len(status.to_do), status.refused)
-        return cls(_digest(repr(told).encode()), _digest(numbers.tobytes()), ended)
-
-    def __str__(self) -> str:
-        return f"{self.state} {self.segments} {self.ended}"
-
-
-def _digest(what: bytes) -> str:
-    return hashlib.sha256(what).hexdigest()[:16]
-
-
 def _partitions(
     instance: dg.DagsterInstance, status: SiteStatus, *, is_new: bool
 ) -> tuple[list[str], list[str]]:
     """The order of partitions, as far as it matters to what is to do; those to add come last.
 
-    All of them are read only where the segments are others than at the last look: it has added
+    All of them are read only where there are more segments than at the last look: it has added
     what was missing.
     """
     if is_new:

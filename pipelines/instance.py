@@ -14,7 +14,7 @@ import dagster as dg
 from sqlalchemy.exc import DBAPIError
 
 from exporters.locations import set_for_library
-from pipelines.partitions import ADDED_AT_ONCE, SEGMENTS, missing_partitions
+from pipelines.partitions import SEGMENTS, addable, missing_partitions
 from transforms.block_range import BlockRange
 from transforms.errors import BusyError, ConfigError
 from transforms.scratch import exclusive
@@ -107,6 +107,6 @@ def add_partitions(instance: dg.DagsterInstance, segments: Iterable[BlockRange])
     """Add the segments that have no partition yet; returns all keys in the order of adding."""
     present = instance.get_dynamic_partitions(str(SEGMENTS.name))
     fresh = missing_partitions(present, segments)
-    for at in range(0, len(fresh), ADDED_AT_ONCE):
-        instance.add_dynamic_partitions(str(SEGMENTS.name), fresh[at : at + ADDED_AT_ONCE])
+    for keys in addable(fresh):
+        instance.add_dynamic_partitions(str(SEGMENTS.name), keys)
     return [*present, *fresh]

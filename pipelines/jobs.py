@@ -1,6 +1,5 @@
 """The jobs: what can be launched by name, from the interface, a schedule or the command line."""
 
-from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -8,17 +7,15 @@ import dagster as dg
 
 from pipelines.assets import keys
 from pipelines.old_runs import remove_old_runs
-from pipelines.site.collecting import Collector, collection_state
+from pipelines.site.collecting import Collector
 from pipelines.site.completing import complete_archive
 from pipelines.site.site import Site
 from pipelines.step_failures import final_failure, retried_if_transient
-from transforms.verifying.findings import Finding
 from transforms.verifying.verification import Verification
 
-_LAST_BLOCK = 2**63 - 1
 # What reads or writes more than a batch may take longer than a run of `dagster.yaml` does.
 _LONG = {"dagster/max_runtime": str(24 * 3600)}
-_MOST_FINDINGS, _NAMED_FINDINGS = 1000, 20
+_NAMED_FINDINGS = 20
 # A run loads first and publishes then: what is being done is no finding.
 _SETTLE_SECONDS = 900.0
 
@@ -61,13 +58,6 @@ compact = dg.define_asset_job(
 )
 
 
-load_captures = dg.define_asset_job(
-    "load_captures",
-    selection=dg.AssetSelection.assets(keys.CAPTURES),
-    description="Load new spam captures of the source.",
-)
-
-
 class ExportRange(dg.Config):
     """One table over `from_block` to `to_block`, both inclusive, as a ZIP in the folder `out`."""
 
@@ -84,26 +74,13 @@ def write_export(
     """Splice the ZIP of a range from the archive's parts (spec 2.8 and 4.1)."""
     from exporters.exports.splice import write_hashed
 
-    warnings: list[str] = []
-
-    def warn(text: str) -> None:
-        context.log.warning(text)
-        warnings.append(text)
-
     with retried_if_transient(context.retry_number):
         request = (config.table, config.from_block, config.to_block)
-        layout = site.export(*request, warn).layout
+        layout = site.export(*request, context.log.warning).layout
         path = Path(config.out) / layout.name
         sha256 = write_hashed(layout, path)
     context.add_output_metadata(
-        {
-            "path": dg.MetadataValue.path(path),
-            "bytes": layout.size,
-            "sha256": sha256,
-            "members": [member.name for member in layout.members],
-            "rows": sum(member.rows for member in layout.members),
-            "warnings": warnings,
-        }
+        {"path": dg.MetadataValue.path(path), "bytes": layout.size, "sha256": sha256}
     )
 
 
@@ -132,57 +109,21 @@ def prove_everything(
     from pipelines.site.site_check import proven_before, summary, verify_site
 
     seconds = None if config.minutes is None else config.minutes * 60
-    findings: list[Finding] = []
+    named: list[str] = []
     count = 0
-    with (
-        retried_if_transient(context.retry_number),
-        proven_before(site) as (proven, sound),
-    ):
+    with retried_if_transient(context.retry_number), proven_before(site) as (proven, sound):
         check = Verification(
-            config.quick,
-            seconds,
-            proven,
-            settle_seconds=_SETTLE_SECONDS,
-            sound=sound,
+            config.quick, seconds, proven, settle_seconds=_SETTLE_SECONDS, sound=sound
         )
         for finding in verify_site(site, check):
             count += 1
             context.log.error(str(finding))
-            if count <= _MOST_FINDINGS:
-                findings.append(finding)
-    metadata = _metadata(check, findings, count)
+            if count <= _NAMED_FINDINGS:
+                named.append(str(finding))
     context.log.info(summary(check, count))
     if count:
-        examples = "; ".join(map(str, findings[:_NAMED_FINDINGS]))
-        raise dg.Failure(f"{count} findings: {examples}", metadata, allow_retries=False)
-    context.add_output_metadata(metadata)
-
-
-def _metadata(
-    check: Verification, findings: Sequence[Finding], count: int
-) -> dict[str, dg.MetadataValue]:
-    """What was read of how much, and the findings, as tables."""
-    from pipelines.site.site_check import count_table, summary
-
-    columns, rows = count_table(check.counts)
-    return {
-        "summary": dg.MetadataValue.text(summary(check, count)),
-        "finished": dg.MetadataValue.bool(not check.was_stopped),
-        "read": _table(columns, rows),
-        "findings": _table(
-            ("problem", "where", "what", "what to do"),
-            (
-                (finding.problem.value, finding.place, finding.what, str(finding.remedy))
-                for finding in findings
-            ),
-        ),
-    }
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> dg.TableMetadataValue:
-    schema = dg.TableSchema([dg.TableColumn(name, "string") for name in columns])
-    records = [dg.TableRecord(dict(zip(columns, row, strict=True))) for row in rows]
-    return dg.MetadataValue.table(records, schema)
+        raise dg.Failure(f"{count} findings: {'; '.join(named)}", allow_retries=False)
+    context.add_output_metadata({"summary": summary(check, count)})
 
 
 @dg.job(
@@ -196,53 +137,24 @@ def verify() -> None:
 
 @dg.op
 def look_at_archive(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]) -> None:
-    """Hold a listing of the archive against its index, and make again what is missing."""
+    """Make again what is missing in the archive, and remove what the lake no longer needs."""
     catalog = site.warehouse.catalog()
     if catalog is None:
         context.log.info("Nothing is loaded yet.")
         return
-    with retried_if_transient(context.retry_number):
-        completion = complete_archive(site, site.archive(catalog.chain_id))
-    context.add_output_metadata(
-        {
-            "looked_at": completion.looked_at,
-            "zips_made_again": completion.zips,
-            "hash_files_made_again": completion.hash_files,
-            "shards_made_again": completion.shards,
-            "documents_made_again": completion.documents,
-        }
-    )
-    if completion.failed:
-        named = {each.name: each.reason for each in completion.failed[:_NAMED_FINDINGS]}
-        count = len(completion.failed)
-        raise final_failure(f"{count} ZIPs of the archive are missing or altered", named)
-
-
-@dg.op
-def sweep_lake(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]) -> None:
-    """Remove what no version of the lake's tables named in the last week."""
-    if not site.settings.lake or site.warehouse.catalog() is None:
-        context.log.info("There is no lake.")
-        return
+    # What is in the lake is nothing that other jobs of every few minutes need.
     from pipelines.site.publication_state import sweep
 
     with retried_if_transient(context.retry_number):
-        report = sweep(site)
-    context.add_output_metadata({"removed": len(report.removed)})
-    if report.refused:
-        reasons = {refusal.table: refusal.reason for refusal in report.refused}
-        raise final_failure("tables of the lake were not swept", reasons)
-
-
-@dg.job(
-    tags=_LONG,
-    description="Look whether all that was published is there; what is missing is made again, and "
-    "what the lake no longer needs is removed.",
-)
-def complete() -> None:
-    """Two ops; each fails where something must be done by hand."""
-    look_at_archive()
-    sweep_lake()
+        completion = complete_archive(site, site.archive(catalog.chain_id))
+        refused = sweep(site).refused if site.settings.lake else ()
+    context.add_output_metadata({"was_whole": completion.is_nothing})
+    named = {each.name: each.reason for each in completion.failed[:_NAMED_FINDINGS]}
+    named |= {f"lake table {each.table}": each.reason for each in refused}
+    if named:
+        count = len(completion.failed)
+        what = f"{count} ZIPs of the archive are missing or altered, {len(refused)} lake tables bad"
+        raise final_failure(what, named)
 
 
 @dg.op
@@ -253,9 +165,14 @@ def remove_runs(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]) ->
     context.add_output_metadata({"removed": removed})
 
 
-@dg.job(description="Remove old runs and their logs from Dagster; what they made stays.")
-def forget_runs() -> None:
-    """One op; `STRATA_KEEP_RUNS_DAYS` says what is old."""
+@dg.job(
+    tags=_LONG,
+    description="Look whether all that was published is there; what is missing is made again, and "
+    "what the lake no longer needs, and old runs with their logs, are removed.",
+)
+def complete() -> None:
+    """Two ops; the first one fails where something must be done by hand."""
+    look_at_archive()
     remove_runs()
 
 
@@ -266,9 +183,7 @@ def collect_segments(context: dg.OpExecutionContext, site: dg.ResourceParam[Site
     with retried_if_transient(context.retry_number), collector.alone() as folder:
         outcomes = list(collector.collect(collector.backlog().segments, folder))
     refusals = [f"{one.segment.name}: {one.refusal}" for one in outcomes if one.refusal]
-    context.add_output_metadata(
-        {"collected": len(outcomes) - len(refusals), **collection_state(site).figures}
-    )
+    context.add_output_metadata({"collected": len(outcomes) - len(refusals)})
     if refusals:
         raise dg.Failure("; ".join(refusals[:_NAMED_FINDINGS]), allow_retries=False)
 
@@ -284,6 +199,6 @@ def collect() -> None:
 
 ALL = (
     *(load, publish, load_and_publish, publish_bundles),
-    *(load_captures, compact, complete, export_range, verify, forget_runs, collect),
+    *(compact, complete, export_range, verify, collect),
 )
 """Every job."""

@@ -5,7 +5,7 @@ Only what Dagster must know of segments belongs here; which segments there are s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from weakref import WeakKeyDictionary
 
@@ -14,9 +14,7 @@ import dagster as dg
 from pipelines.dagster_internals import DynamicPartitionsStore
 from transforms.block_range import BlockRange
 
-ADDED_AT_ONCE = 25_000
-"""How many partitions one request adds: Dagster's own recommendation."""
-
+_ADDED_AT_ONCE = 25_000  # Dagster's own recommendation; SQLite takes no more than 32,766
 _NEWEST = 200
 
 # Dagster's tags for the partitions of a run, as its documentation names them.
@@ -91,6 +89,11 @@ def missing_partitions(keys: Collection[str], blocks: Iterable[BlockRange]) -> l
     """The keys of segments that have no partition yet, ascending."""
     present = frozenset(keys)
     return sorted({key for key in (segment.key for segment in blocks) if key not in present})
+
+
+def addable(keys: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Keys in portions that can be added at once."""
+    return (keys[at : at + _ADDED_AT_ONCE] for at in range(0, len(keys), _ADDED_AT_ONCE))
 
 
 def partitions_from(instance: dg.DagsterInstance, keys: Collection[str]) -> Sequence[str]:

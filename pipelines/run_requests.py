@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,10 +14,7 @@ from pipelines.partitions import range_of_tags, range_tags
 from transforms.block_range import BlockRange
 
 QUIET: dict[str, Any] = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
-"""The configuration of runs that say nothing on stderr: `pipelines.run_log` has a line of each.
-
-Dagster keeps every event of a run in its own log; here they would be hundreds of lines a run.
-"""
+"""The configuration of runs that say nothing on stderr: Dagster keeps all of it in its own log."""
 
 BATCH_TAG = "strata/blocks"
 """The blocks of a batch (`1-5000`), on every run that loads or publishes them."""
@@ -43,12 +40,9 @@ def batch_tags(batch: Batch) -> dict[str, str]:
 
 
 def run_requests(
-    instance: dg.DagsterInstance,
-    batches: Iterable[Batch],
-    now: datetime,
-    tags: Mapping[str, str] | None = None,
+    instance: dg.DagsterInstance, batches: Iterable[Batch], now: datetime
 ) -> Iterator[dg.RunRequest]:
-    """Requests, with these `tags`, for the batches that no run is about already, ascending.
+    """Requests for the batches that no run is about already, ascending.
 
     A batch that was run before and is still to do comes again a minute later, in halves, so that a
     segment which cannot be published holds back no other for long. Alone in its batch, it waits
@@ -70,7 +64,7 @@ def run_requests(
         free -= 1
         # Not their number: old runs are removed, and Dagster takes no key twice.
         after = earlier[0].dagster_run.run_id if earlier else ""
-        yield dg.RunRequest(f"{batch}:{after}", QUIET, {**batch_tags(batch), **(tags or {})})
+        yield dg.RunRequest(f"{batch}:{after}", QUIET, batch_tags(batch))
 
 
 def blocks_in_progress(instance: dg.DagsterInstance) -> list[BlockRange]:

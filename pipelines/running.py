@@ -11,8 +11,8 @@ from pathlib import Path
 import dagster as dg
 
 from pipelines.assembly import definitions
-from pipelines.assets.same_warehouse import warehouse_tags
 from pipelines.batches import Batch, plan_batches
+from pipelines.figures import write_figures
 from pipelines.instance import (
     COMMAND_LINE_TAG,
     add_partitions,
@@ -23,7 +23,6 @@ from pipelines.jobs import load_and_publish, publish_bundles
 from pipelines.lasting_objects import lasting_objects
 from pipelines.machine_name import machine_tags
 from pipelines.old_runs import NEWEST_KEPT, remove_old_runs
-from pipelines.run_figures import write_runs
 from pipelines.run_requests import QUIET, batch_tags
 from pipelines.site.segment_status import SiteStatus, site_status
 from pipelines.site.site import LISTED_SECONDS, Site
@@ -66,7 +65,7 @@ def run_everything(
             if interrupts.requested():  # Dagster notes it, and goes on
                 raise KeyboardInterrupt
             report(finished)
-            write_runs(site, instance, datetime.now(UTC))
+            write_figures(site, status, instance)
             if finished.affects_all:
                 return
             if finished.failure:
@@ -78,10 +77,10 @@ def run_everything(
         remove_old_runs(instance, days, datetime.now(UTC), most=NEWEST_KEPT)
 
 
-def record_look(site: Site, home: Path) -> None:
-    """Write for Prometheus that what is to do was looked at now."""
+def record_look(site: Site, status: SiteStatus | None, home: Path) -> None:
+    """Write for Prometheus what was seen; see `write_figures`."""
     with open_instance(home) as instance:
-        write_runs(site, instance, datetime.now(UTC))
+        write_figures(site, status, instance)
 
 
 def _rest(site: Site, batch: Batch, partitions: Sequence[str]) -> Sequence[Batch]:
@@ -107,7 +106,6 @@ class _Runner:
         with self.site.warehouse.one_look():
             tags = {
                 **(batch_tags(batch) if batch else {}),
-                **warehouse_tags(self.site),
                 **COMMAND_LINE_TAG,
                 **machine_tags(),
             }

@@ -41,9 +41,8 @@ class Settings(Locations):
     """Where things lie and how they are made; the variable of a field is `STRATA_<FIELD>`.
 
     `bundle` is the number of consecutive segments of a bundle (0: none); `batch` the most
-    segments that one Dagster run takes; `lag_blocks` how many blocks the archive may be behind the
-    newest segment before the freshness check warns; `poll_seconds` the time between two looks at
-    the source; `require_id_chain` lets a load refuse a segment that contradicts the chain of the
+    segments that one Dagster run takes; `poll_seconds` the time between two looks at the source;
+    `require_id_chain` lets a load refuse a segment that contradicts the chain of the
     network's ids; `lake` lets what is published go into the lake of
     Delta tables beside the ZIPs, too; `keep_runs_days` the days for which Dagster keeps
     runs that have ended, with their logs (0: for ever); `free_mb` how many MB of free disk a
@@ -59,7 +58,6 @@ class Settings(Locations):
 
     bundle: Natural = 0
     batch: Positive = 100
-    lag_blocks: Positive = 5000
     poll_seconds: Positive = 60
     require_id_chain: Switch = False
     lake: Switch = True

@@ -1,1 +1,1 @@
-"""The assets: the warehouse's tables, the published exports, spam captures."""
+"""The assets: the warehouse's tables, the published exports."""

@@ -14,7 +14,6 @@ LAKE = "lake"
 
 CURRENT_STATE = dg.AssetKey([WAREHOUSE, "current_state"])
 VOLUMES = dg.AssetKey([WAREHOUSE, "volumes"])
-CAPTURES = dg.AssetKey([WAREHOUSE, "spam_captures"])
 INDEX = dg.AssetKey([ARCHIVE, "index"])
 LAKE_TABLES = dg.AssetKey([LAKE, "tables"])
 BUNDLES = dg.AssetKey([ARCHIVE, "bundles"])

@@ -21,7 +21,6 @@ from pipelines.assets.keys import (
     export_key,
     table_key,
 )
-from pipelines.assets.same_warehouse import check_warehouse
 from pipelines.batches import segments_of_run
 from pipelines.partitions import SEGMENTS, newest_of, partitions_of_run
 from pipelines.site.lake_publishing import publish_to_lake
@@ -51,7 +50,6 @@ def exports_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
         segments = segments_of_run(partitions_of_run(context))
         keys = {key.path[-1]: key for key in sorted(context.selected_asset_keys)}
         with retried_if_transient(context.retry_number), site.warehouse.one_look():
-            check_warehouse(context, site)
             outcome = publish_segments(site, segments, tuple(keys))
         for entry in outcome.entries:
             context.add_asset_metadata(_metadata(entry), keys[entry.table], entry.blocks.key)
@@ -114,17 +112,12 @@ def index_asset() -> dg.AssetsDefinition:
     ) -> dg.MaterializeResult[None]:
         with retried_if_transient(context.retry_number), site.warehouse.one_look():
             archive = site.archive(site.loaded_catalog().chain_id)
-            tables = sound_index(archive).tables
-        extent = completeness(tables)
+            extent = completeness(sound_index(archive).tables)
         return dg.MaterializeResult[None](
             metadata={
                 "complete_until": extent.until or 0,
                 "gaps": [str(gap) for gap in extent.gaps],
-                "zips": sum(sums.zips + sums.bundles for sums in tables.values()),
-                "bytes": sum(sums.bytes + sums.bundle_bytes for sums in tables.values()),
-                "index": archive.place("index.json"),
                 "page": archive.place("index.html"),
-                "single_writer": site.settings.single_writer,
             }
         )
 
@@ -150,7 +143,6 @@ def lake_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
     def publish(context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]) -> None:
         segments = segments_of_run(partitions_of_run(context))
         with retried_if_transient(context.retry_number), site.warehouse.one_look():
-            check_warehouse(context, site)
             report = publish_to_lake(site, segments)
         for blocks in segments:
             context.add_asset_metadata(_lake_metadata(report, blocks), LAKE_TABLES, blocks.key)

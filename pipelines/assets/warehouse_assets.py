@@ -1,4 +1,4 @@
-"""The 15 history tables, loaded together, and the current state that comes with the newest segment.
+"""The 15 history tables, loaded together, and what comes with the newest segment.
 
 An asset here fetches, loads and reports; the thinking is in `transforms`.
 """
@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping
 import dagster as dg
 
 from pipelines.assets.keys import CURRENT_STATE, VOLUMES, WAREHOUSE, table_key
-from pipelines.assets.same_warehouse import check_warehouse
 from pipelines.batches import segments_of_run
 from pipelines.partitions import SEGMENTS, newest_of, partitions_of_run
-from pipelines.site.loading import LoadOutcome, load_segments
+from pipelines.site.loading import LoadOutcome, load_segments, load_spam_captures
 from pipelines.site.site import Site
 from pipelines.step_failures import final_failure, retried_if_transient
 from transforms.tables.column_facts import table_meaning
@@ -46,7 +45,6 @@ def history_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
     ) -> Iterator[dg.MaterializeResult[None]]:
         segments = segments_of_run(partitions_of_run(context))
         with retried_if_transient(context.retry_number):
-            check_warehouse(context, site)
             outcome = load_segments(site, segments)
         if outcome.failures:
             raise _failure(outcome)
@@ -60,7 +58,7 @@ def history_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
 
 
 def current_state_asset() -> dg.AssetsDefinition:
-    """The tables of which only the newest segment's copy counts."""
+    """The tables of which only the newest segment's copy counts, and spam captures."""
 
     @dg.asset(
         key=CURRENT_STATE,
@@ -68,19 +66,20 @@ def current_state_asset() -> dg.AssetsDefinition:
         # It comes with a segment, of which every one has blocks; each dependency is a query.
         deps=newest_of(table_key("blocks")),
         kinds={"duckdb"},
-        description="Tables dumped whole in every segment; only the newest segment's copy counts.",
+        description="Tables dumped whole in every segment, of which only the newest segment's copy "
+        "counts; and parties' spam counters, from `spam/` in the source.",
     )
-    def current_state(site: dg.ResourceParam[Site]) -> dg.MaterializeResult[None]:
-        with site.warehouse.one_look():
+    def current_state(
+        context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
+    ) -> dg.MaterializeResult[None]:
+        with retried_if_transient(context.retry_number):
+            for line in load_spam_captures(site):
+                context.log.warning("%s, line %d: %s", line.file, line.line, line.reason)
             catalog = site.warehouse.catalog()
         newest = catalog.states()[-1] if catalog and catalog.states() else None
         return dg.MaterializeResult[None](
             metadata={
                 "as_of_block": newest.blocks.last if newest else 0,
-                "schema_version": newest.version if newest else 0,
-                "tables": len(newest.shapes) if newest else 0,
-                "snapshot": catalog.snapshot.number if catalog else 0,
-                "warehouse": site.warehouse.describe(),
                 "open_with": f"duckdb -readonly {site.warehouse.current}",
             }
         )
@@ -103,14 +102,7 @@ def volumes_asset() -> dg.AssetsDefinition:
     ) -> dg.MaterializeResult[None]:
         with retried_if_transient(context.retry_number):
             merged = site.warehouse.compact()
-        catalog = site.warehouse.catalog()
-        return dg.MaterializeResult[None](
-            metadata={
-                "volumes": len(catalog.history()) if catalog else 0,
-                "merged": [new for new, _ in merged],
-                "removed_later": sum(len(old) for _, old in merged),
-            }
-        )
+        return dg.MaterializeResult[None](metadata={"merged": [new for new, _ in merged]})
 
     return volumes
 
@@ -119,12 +111,8 @@ def _metadata(receipt: Receipt) -> Mapping[str, object]:
     # Dagster keeps this for every table of every segment: the rest is in the receipts.
     cells = {name: count for name, count in receipt.raw_cells.items() if count}
     raw = {"raw_cells": cells} if cells else {}
-    return {
-        "dagster/row_count": receipt.rows,
-        "bytes": receipt.bytes,
-        "sha256": receipt.sha256,
-        **raw,
-    }
+    facts = {"dagster/row_count": receipt.rows, "bytes": receipt.bytes, "sha256": receipt.sha256}
+    return facts | raw
 
 
 def _failure(outcome: LoadOutcome) -> dg.Failure:

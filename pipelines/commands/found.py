@@ -15,7 +15,7 @@ _MOST_FINDINGS = 1000
 _PLACES = {
     "publish": ("warehouse", "archive"),
     "status": ("warehouse", "archive"),
-    **dict.fromkeys(("repair", "load", "captures", "sql", "compact"), ("warehouse",)),
+    **dict.fromkeys(("repair", "load", "sql", "compact"), ("warehouse",)),
 }
 """The places that a command of a remedy can be given."""
 

@@ -20,7 +20,6 @@ _LINES = {
     "collect": "Copy segments from a data node into the source.",
     "run": "Load and publish everything new, through Dagster.",
     "load": "Load new segments into the warehouse.",
-    "captures": "Load new spam captures into the warehouse.",
     "publish": "Publish loaded segments to the archive.",
     "export": "Write one table over a range of blocks as a ZIP.",
     "fetch": "Fetch published ZIPs from an archive, proven and joined.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,10 +13,13 @@ from pipelines.batches import plan_batches
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import DAMAGED, FINDINGS, OK
 from pipelines.commands.options import json_option, open_site, source_option, warehouse_option
-from pipelines.site.loading import LoadOutcome, load_segments
+from pipelines.site.loading import LoadOutcome, load_segments, load_spam_captures
 from pipelines.site.site import Site
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.warehouse.survey import Survey
+
+if TYPE_CHECKING:
+    from transforms.spam.capture_sources import RefusedLine
 
 _Loaded = tuple[BlockRange, int, int]
 """A segment that is in the warehouse now, with its rows and CSV bytes."""
@@ -42,8 +46,10 @@ def command(
 ) -> int:
     """Load every new segment into the warehouse, typed and proven, and stop there.
 
-    A segment that cannot be used goes to quarantine with its reason; the rest goes on. The exit
-    code is 1 as long as the source has such a segment, or one that changed after it was loaded.
+    A segment that cannot be used goes to quarantine with its reason; the rest goes on. So do lines
+    of spam captures (spam/<chain id>-<height>.ndjson or .gz of the source) that are none. The exit
+    code is 1 as long as the source has such a segment or line, or a segment that changed after it
+    was loaded.
 
     With --archive, what the warehouse lacks comes from an archive with a lake instead: its data
     files as they are, each CSV held against its published hash. What is damaged there is named, the
@@ -90,13 +96,14 @@ def _load_source(screen: Screen, site: Site) -> int:
     if not survey.pending:  # a load that was killed at its very end has left the rest to us
         site.sweep()
         site.warehouse.show()
+    lines = load_spam_captures(site)
     refused = _refused(site, survey)
     loaded = [segment for outcome in outcomes for segment in _loaded(outcome)]
     counts = [len(each.segments) - len(each.loaded) - len(each.failures) for each in outcomes]
     if others := sum(counts):
         screen.message(f"{others} segments came from another load in the meantime")
-    _show(screen, refused, loaded, time.monotonic() - started)
-    return FINDINGS if refused else OK
+    _show(screen, refused, loaded, time.monotonic() - started, lines)
+    return FINDINGS if refused or lines else OK
 
 
 def _refused(site: Site, survey: Survey) -> dict[str, str]:
@@ -106,9 +113,15 @@ def _refused(site: Site, survey: Survey) -> dict[str, str]:
 
 
 def _show(
-    screen: Screen, refused: dict[str, str], loaded: Sequence[_Loaded], seconds: float
+    screen: Screen,
+    refused: dict[str, str],
+    loaded: Sequence[_Loaded],
+    seconds: float,
+    lines: Sequence[RefusedLine] = (),
 ) -> None:
     screen.table("cannot be used", ("file", "reason"), refused.items())
+    shown = ((line.file, line.line, line.reason) for line in lines)
+    screen.table("no spam captures", ("file", "line", "reason"), shown)
     rows = sum(segment[1] for segment in loaded)
     size = sum(segment[2] for segment in loaded)
     blocks = ", ".join(map(str, contiguous_runs(segment[0] for segment in loaded)))
@@ -124,6 +137,7 @@ def _show(
                 {"segment": blocks, "rows": rows, "bytes": size} for blocks, rows, size in loaded
             ],
             "quarantined": [{"file": key, "reason": reason} for key, reason in refused.items()],
+            "refused_captures": lines,
             "seconds": round(seconds, 3),
         }
     )

@@ -25,10 +25,10 @@ from pipelines.commands.run_report import show_run
 from pipelines.lasting_objects import lasting_objects
 from pipelines.sample_history import copy_sample
 from pipelines.site.completing import Completion, complete_archive
+from pipelines.site.loading import load_spam_captures
 from pipelines.site.publication_state import published_tables, sweep
 from pipelines.site.segment_status import SiteStatus, site_status
 from pipelines.site.site import Site
-from pipelines.site.textfiles import measured_status, noting_failure
 
 if TYPE_CHECKING:
     from pipelines.running import FinishedRun
@@ -43,39 +43,54 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     """Load and publish every new segment as Dagster runs, which its web interface shows.
 
     Without a source, a sample history is made and used. Run again, it changes nothing. The exit
-    code is 1 as long as the source has a segment that cannot be used, or a run failed; 7 where the
-    disk or the network is why.
+    code is 1 as long as the source has a segment or a line of spam captures that cannot be used, or
+    a run failed; 7 where the disk or the network is why.
     """
     screen = Screen(as_json)
     site = open_site(source, warehouse, archive)
     if site.settings.embedded and not Path(site.settings.source).exists():
         _copy_sample(screen, site.settings.source)
     with site.warehouse.one_look():
-        with noting_failure(site):
+        try:
             site.stage.sweep()
-        before = measured_status(site)
+            before = site_status(site)
+        except Exception:
+            _record_look(site, None)
+            raise
         site.warehouse.record_refusals(before.survey)
         completion = Completion() if before.to_do else _look(site, screen)
     status = before if completion.is_nothing else site_status(site)
     runs = list(_run(site, screen, status)) if status.to_do or _bundles_are_due(site) else []
     with site.warehouse.one_look():
-        after = before if completion.is_nothing and not runs else measured_status(site)
+        lines = load_spam_captures(site)
+        after = before if completion.is_nothing and not runs else site_status(site)
         segments = frozenset(after.published).difference(before.published)
         tables = published_tables(site, segments)
         is_swept = site.settings.lake and after.published and not any(r.of_machine for r in runs)
         lake = sweep(site) if is_swept else LakeReport()
-    _record_look(site)
+    _record_look(site, after)
     failed = completion.failed
     show_completion(screen, completion)
     screen.table("not in the archive", ("file", "reason"), ((p.name, p.reason) for p in failed))
     show_refused(screen, lake)
+    shown = ((line.file, line.line, line.reason) for line in lines)
+    screen.table("no spam captures", ("file", "line", "reason"), shown)
     show_run(screen, site, after, tables, idle=not runs)
     refused = [{"file": file, "reason": reason} for file, reason in after.refused.items()]
-    facts = {"complete_until": after.complete_until, "refused": refused, "lake": lake}
-    screen.document({"chain_id": after.chain_id, "published": tables, "runs": runs, **facts})
+    screen.document(
+        {
+            "chain_id": after.chain_id,
+            "published": tables,
+            "runs": runs,
+            "complete_until": after.complete_until,
+            "refused": refused,
+            "refused_captures": lines,
+            "lake": lake,
+        }
+    )
     if any(run.of_machine for run in runs):
         return MACHINE
-    is_well = not (after.refused or failed or lake.refused or any(run.failure for run in runs))
+    is_well = not (after.refused or lines or failed or lake.refused or any(r.failure for r in runs))
     return OK if is_well else FINDINGS
 
 
@@ -94,11 +109,11 @@ def _bundles_are_due(site: Site) -> bool:
     return bundles_are_due(site)
 
 
-def _record_look(site: Site) -> None:
+def _record_look(site: Site, status: SiteStatus | None) -> None:
     if site.settings.metrics is not None:
         from pipelines.running import record_look  # Dagster takes a second to import
 
-        record_look(site, dagster_home())
+        record_look(site, status, dagster_home())
 
 
 def _look(site: Site, screen: Screen) -> Completion:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -87,25 +87,17 @@ class Collector:
         return collect(segments, AdminSocket(self.site.settings.node_socket), self.source, folder)
 
 
-@dataclass(frozen=True, slots=True)
-class CollectionState:
-    """Figures of what waits at the data node, by name; or the reason why there are none."""
-
-    figures: Mapping[str, int] = field(default_factory=dict)
-    problem: str = ""
-
-
-def collection_state(site: Site) -> CollectionState:
-    """What waits at the data node, and how many blocks are left until the oldest is dropped.
-
-    No figures where no node is set, and no `collect_blocks_left` where nothing waits.
-    """
+def collection_sentence(site: Site) -> str:
+    """What waits at the data node, or why that cannot be said; empty where nothing does."""
     if not site.settings.node:
-        return CollectionState()
+        return ""
     try:
         waiting = Collector(site).backlog(_STATUS_SECONDS)
     except (ConnectionError, NodeError, ConfigError) as error:
-        return CollectionState(problem=str(error))
-    left = waiting.blocks_left
-    figures = {"segments_to_collect": len(waiting.segments)}
-    return CollectionState(figures if left is None else {**figures, "collect_blocks_left": left})
+        return f"what is left to collect cannot be said: {error}"
+    if not waiting.segments:
+        return ""
+    return (
+        f"{len(waiting.segments):,} segments to collect; the data node drops the oldest after "
+        f"{waiting.blocks_left:,} more blocks: strata collect"
+    )

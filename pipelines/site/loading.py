@@ -5,13 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pipelines.site.site import LISTED_SECONDS, Site, at_one_look
 from transforms.block_range import BlockRange
 from transforms.segments.inventory import Inventory, SegmentFile
 from transforms.tables.registry import HISTORY_TABLES
-from transforms.warehouse.load.loader import LoadReport
 from transforms.warehouse.manifests.receipts import Receipt
+
+if TYPE_CHECKING:
+    from transforms.spam.capture_sources import RefusedLine
+    from transforms.warehouse.load.loader import LoadReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,24 @@ def load_segments(site: Site, segments: Sequence[BlockRange]) -> LoadOutcome:
     report = site.warehouse.load(site.source, files, site.stage, site.progress)
     with site.warehouse.one_look():
         return _outcome(site, segments, files, report, inventory)
+
+
+def load_spam_captures(site: Site) -> Sequence[RefusedLine]:
+    """Load the source's new spam captures, once segments name the chain.
+
+    Returns the lines of all captures that are none, with their reasons.
+    """
+    snapshot = site.warehouse.snapshot()
+    if not snapshot or not snapshot.chain_id:
+        return ()
+    site.source.listing(LISTED_SECONDS)
+    if "spam" not in site.source.folders and snapshot.captures is None:
+        return ()
+    # Hardly a source has any.
+    from transforms.warehouse.capture_file import load_captures, refused_captures
+
+    load_captures(site.warehouse, site.source)
+    return refused_captures(site.warehouse)
 
 
 def _outcome(

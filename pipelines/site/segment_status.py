@@ -22,6 +22,7 @@ from transforms.errors import ConflictError, IntegrityError
 from transforms.segments.id_chain import IdChain, id_chain, index_contradiction
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.manifest import SegmentIds
+from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.survey import Survey
 
 # A key, as comparing two ranges calls Python: of 75,000 that takes a quarter of a second.
@@ -60,42 +61,9 @@ class SiteStatus:
         return self.catalog.blocks if self.catalog else ()
 
     @property
-    def found(self) -> tuple[BlockRange, ...]:
-        """What the source has."""
-        inventory = self.survey.inventory
-        if len(inventory.loaded) == len(self.loaded):  # as nearly always: all of it
-            return self.known
-        return tuple(file.blocks for file in inventory.segments)
-
-    @property
-    def in_lake(self) -> tuple[BlockRange, ...]:
-        """Loaded, and known to be whole in the lake, where there should be one."""
-        if self.lake_problem:
-            return ()
-        lacking = frozenset(self.not_in_lake)
-        return (
-            tuple(blocks for blocks in self.loaded if blocks not in lacking)
-            if lacking
-            else self.loaded
-        )
-
-    @property
-    def unpublished(self) -> tuple[BlockRange, ...]:
-        """Loaded, and not in the archive with every table."""
-        if len(self.published) == len(self.loaded):
-            return ()
-        published = frozenset(self.published)
-        return tuple(blocks for blocks in self.loaded if blocks not in published)
-
-    @property
-    def to_do(self) -> tuple[BlockRange, ...]:
-        """What a run should take: to be loaded, or only to be published."""
-        return tuple(sorted({*self.unarchived, *self.not_in_lake}, key=_FIRST))
-
-    @property
-    def unarchived(self) -> frozenset[BlockRange]:
-        """What is to be loaded, or to be published as ZIPs."""
-        return frozenset((*(file.blocks for file in self.survey.pending), *self.unpublished))
+    def lost(self) -> tuple[Volume, ...]:
+        """The volumes with a file that is missing or not whole."""
+        return self.catalog.lost if self.catalog else ()
 
     @cached_property
     def known(self) -> tuple[BlockRange, ...]:
@@ -109,14 +77,39 @@ class SiteStatus:
         return tuple(sorted((*self.loaded, *fresh), key=_FIRST)) if fresh else self.loaded
 
     @property
+    def in_lake(self) -> tuple[BlockRange, ...]:
+        """Loaded, and known to be whole in the lake, where there should be one."""
+        return () if self.lake_problem else _without(self.loaded, self.not_in_lake)
+
+    @property
+    def unpublished(self) -> tuple[BlockRange, ...]:
+        """Loaded, and not in the archive with every table."""
+        return _without(self.loaded, self.published)
+
+    @property
+    def unarchived(self) -> frozenset[BlockRange]:
+        """What is to be loaded, or to be published as ZIPs."""
+        return frozenset((*(file.blocks for file in self.survey.pending), *self.unpublished))
+
+    @property
+    def to_do(self) -> tuple[BlockRange, ...]:
+        """What a run should take: to be loaded, or only to be published."""
+        return tuple(sorted({*self.unarchived, *self.not_in_lake}, key=_FIRST))
+
+    @property
     def ids(self) -> IdReport:
         """How far the chain of ids of what is loaded is proven, and what contradicts it."""
         return id_report(self.catalog.ids() if self.catalog else ())
 
-    @property
-    def blocks_behind(self) -> int:
-        """How many blocks the source shows and the warehouse lacks; see `Survey.blocks_behind`."""
-        return self.survey.blocks_behind
+
+def _without(
+    segments: tuple[BlockRange, ...], others: tuple[BlockRange, ...]
+) -> tuple[BlockRange, ...]:
+    """Segments but for some of them; most often that is none, or all."""
+    if not others or len(others) == len(segments):
+        return () if others else segments
+    left_out = frozenset(others)
+    return tuple(blocks for blocks in segments if blocks not in left_out)
 
 
 @at_one_look

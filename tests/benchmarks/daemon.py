@@ -28,10 +28,12 @@ _STATE_FIELDS = 3
 
 def wait_for(site: Version, height: int) -> None:
     """Return when the daemon says that all blocks up to `height` are published."""
-    line = f"strata_published_block_height {float(height)}"
+    lines = {f"strata_block_height {float(height)}"}
+    lines |= {f'strata_waiting_segments{{step="{step}"}} 0.0' for step in ("publish", "lake")}
     deadline = time.monotonic() + _LONGEST
-    while not any(line in path.read_text() for path in (site.site / "metrics").glob("*.prom")):
-        assert time.monotonic() < deadline, f"{line!r} was not written within {_LONGEST} s"
+    path = site.site / "metrics" / "strata.prom"
+    while not (path.exists() and lines <= {*path.read_text().splitlines()}):
+        assert time.monotonic() < deadline, f"{lines} were not written within {_LONGEST} s"
         time.sleep(0.5)
 
 

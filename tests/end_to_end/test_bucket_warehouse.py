@@ -274,7 +274,7 @@ def test_captures_and_compaction_on_one_machine_are_seen_on_another(cloud: Cloud
         Body=json.dumps(CAPTURE).encode(),
     )
 
-    a.strata("captures")
+    a.strata("load")
     assert a.json("compact")["volumes"] == 2  # too few to be worth it
     merged = open_warehouse(a.places["STRATA_WAREHOUSE"], a.cache).compact(most_partial=1)
 

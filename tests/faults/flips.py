@@ -25,7 +25,7 @@ from tests.faults.commands import facts, run_strata
 from tests.faults.orders import Order
 from tests.faults.places import BLOCKS, OpenSnapshots, Place, write_captures
 from tests.faults.results import DAMAGED, Result, ending_of
-from tests.faults.scenarios import CAPTURES, IN_BATCHES, LOAD, PUBLISH, REPLACE, correct
+from tests.faults.scenarios import IN_BATCHES, LOAD, PUBLISH, REPLACE, correct
 from tests.segments_kit import KIT_CHAIN
 from transforms.errors import StrataError
 from transforms.warehouse.warehouse_address import open_warehouse
@@ -191,7 +191,7 @@ def _everything(place: Place) -> None:
 
     def work() -> int:
         use(place.environment(_SETTINGS))
-        return max(run_strata(list(one)) for one in (LOAD, REPLACE, CAPTURES, PUBLISH))
+        return max(run_strata(list(one)) for one in (LOAD, REPLACE, PUBLISH))
 
     ended = in_child(work, place.notes)
     assert ended.code == 1, f"{ended.code}\n{ended.out}\n{ended.err}"

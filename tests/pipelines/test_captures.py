@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import duckdb
@@ -11,14 +12,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pipelines.assembly import definitions
-from pipelines.assets.capture_assets import captures_sensor
-from pipelines.assets.keys import CAPTURES
+from pipelines.batches import Batch
 from pipelines.commands.group import strata
-from pipelines.jobs import load_captures
-from pipelines.resources import StrataResource
+from pipelines.run_requests import batch_tags
 from pipelines.settings import Settings
 from pipelines.site.site import Site
-from tests.pipelines.kit import load, make_segment, site_settings
+from tests.pipelines.kit import blocks, load, make_segment, site_settings
 from tests.segments_kit import KIT_CHAIN
 from transforms.errors import ConfigError
 from transforms.warehouse import capture_file
@@ -46,9 +45,9 @@ def capture(party: str, epoch: int) -> str:
     return json.dumps({"partyId": party, "chainId": KIT_CHAIN, "statistics": statistics})
 
 
-def run(settings: Settings) -> tuple[int, dict[str, object]]:
+def run(settings: Settings, *command: str) -> tuple[int, dict[str, Any]]:
     places = ["--source", settings.source, "--warehouse", str(settings.warehouse)]
-    asked = ["captures", *places, "--json"]
+    asked = [*(command or ["load"]), *places, "--json"]
     result: Result = CliRunner().invoke(strata, asked, standalone_mode=False)
     assert result.exception is None, result.output
     return result.return_value, json.loads(result.stdout)
@@ -62,16 +61,16 @@ def seen(settings: Settings) -> list[tuple[str, int, int]]:
 
 
 def test_the_command_loads_once_and_tells_what_it_refused(loaded: Settings) -> None:
-    assert run(loaded) == (0, {"files": 0, "captures": 0, "refused": []})
+    assert run(loaded)[0] == 0
     write(loaded, 7, capture(ALICE, 1), "no capture", capture(BOB, 1))
 
     code, result = run(loaded)
 
-    assert (code, result["files"], result["captures"]) == (1, 1, 2)
-    (refused,) = result["refused"]  # type: ignore[misc]
-    assert (refused["file"], refused["line"]) == (f"spam/{KIT_CHAIN}-7.ndjson", 2)  # type: ignore[has-type]
+    assert code == 1
+    (refused,) = result["refused_captures"]
+    assert (refused["file"], refused["line"]) == (f"spam/{KIT_CHAIN}-7.ndjson", 2)
     assert seen(loaded) == [(ALICE, 1, 7), (BOB, 1, 7)]
-    assert run(loaded)[1]["files"] == 0
+    assert run(loaded)[0] == 1, "as long as there is such a line"
 
 
 def test_the_status_tells_what_is_refused_until_the_file_is_replaced(loaded: Settings) -> None:
@@ -81,7 +80,7 @@ def test_the_status_tells_what_is_refused_until_the_file_is_replaced(loaded: Set
         result: Result = CliRunner().invoke(strata, asked, standalone_mode=False)
         return result.return_value, result.stdout
 
-    sentence = "1 lines of spam captures are refused: strata captures lists them"
+    sentence = "1 lines of spam captures are refused: strata load lists them"
     assert sentence not in check()[1]
     write(loaded, 7, capture(ALICE, 1), "no capture")
     run(loaded)
@@ -93,7 +92,7 @@ def test_the_status_tells_what_is_refused_until_the_file_is_replaced(loaded: Set
     for file in Path(loaded.warehouse, "spam").iterdir():
         file.unlink()
     code, line = check()
-    assert (code, "run strata repair, then strata captures" in line) == (1, True)
+    assert (code, "run strata repair, then strata load" in line) == (1, True)
 
 
 def test_newer_captures_and_newer_segments_leave_the_view_true(loaded: Settings) -> None:
@@ -134,45 +133,28 @@ def _killed(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_the_sensor_asks_for_a_run_when_there_is_something_and_the_run_loads_it(
+def test_a_run_of_dagster_loads_them_with_the_current_state(
     loaded: Settings, instance: dg.DagsterInstance
 ) -> None:
-    def look(settings: Settings) -> dg.SensorResult:
-        with dg.build_sensor_context(
-            instance=instance, resources={"site": StrataResource.of(settings)}
-        ) as context:
-            result = captures_sensor(load_captures.name, settings)(context)
-        assert isinstance(result, dg.SensorResult)
-        return result
-
-    assert not look(loaded).run_requests
     write(loaded, 7, capture(ALICE, 1), "{}")
-    asked = look(loaded).run_requests
-    assert asked is not None
-    assert [request.run_key for request in asked] == [
-        request.run_key for request in look(loaded).run_requests or []
-    ]
 
-    job = definitions(loaded).resolve_job_def("load_captures")
-    assert job.execute_in_process(instance=instance).success
+    job = definitions(loaded).resolve_job_def("load")
+    instance.add_dynamic_partitions("segments", [segment.key for segment in blocks(0)])
+    tags = batch_tags(Batch(blocks(0)))
+    assert job.execute_in_process(instance=instance, tags=tags).success
 
-    event = instance.get_latest_materialization_event(CAPTURES)
-    assert event is not None
-    assert event.asset_materialization is not None
-    facts = event.asset_materialization.metadata
-    assert [facts[name].value for name in ("files", "captures", "refused_lines")] == [1, 1, 1]
     assert seen(loaded) == [(ALICE, 1, 7)]
-    assert not look(loaded).run_requests
 
 
-def test_before_the_first_segment_the_sensor_waits(
-    tmp_path: Path, instance: dg.DagsterInstance
+def test_strata_run_loads_them_where_nothing_else_is_new(
+    loaded: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = site_settings(tmp_path)
-    write(settings, 7, capture(ALICE, 1))
-    with dg.build_sensor_context(
-        instance=instance, resources={"site": StrataResource.of(settings)}
-    ) as context:
-        result = captures_sensor(load_captures.name, settings)(context)
-    assert isinstance(result, dg.SensorResult)
-    assert not result.run_requests
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("STRATA_LAKE", "0")
+    assert run(loaded, "run", "--archive", loaded.archive)[0] == 0
+    write(loaded, 7, capture(ALICE, 1), "no capture")
+
+    code, result = run(loaded, "run", "--archive", loaded.archive)
+
+    assert (code, len(result["refused_captures"])) == (1, 1)
+    assert seen(loaded) == [(ALICE, 1, 7)]

@@ -218,7 +218,7 @@ def test_status_shows_gaps_and_what_cannot_be_used(strata: Strata, settings: Set
     assert [row["file"] for row in facts["quarantined"]] == ["notes.zip"]
     text = strata("status").out
     assert "notes.zip" in text
-    assert "segments 2 to load: strata run does that; 1 files cannot be used" in text
+    assert "segments 2 to load: strata run does that\n1 files cannot be used" in text
     rows = {line.split()[0]: line.split() for line in text.splitlines() if line.strip()}
     assert rows["found"][:3] == ["found", "2", "1-10,"]
     assert rows["loaded"][:5] == ["loaded", "0", "2", "none", "none"]

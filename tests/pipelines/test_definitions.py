@@ -49,7 +49,7 @@ def test_jobs_sensor_and_schedules_are_there(settings: Settings) -> None:
     assert {job.name for job in repository.get_all_jobs()} >= {
         *("load", "publish", "load_and_publish", "publish_bundles", "export_range", "verify")
     }
-    assert {sensor.name for sensor in repository.sensor_defs} == {"new_segments", "new_captures"}
+    assert {sensor.name for sensor in repository.sensor_defs} == {"new_segments"}
     for sensor in repository.sensor_defs:
         assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
     assert {schedule.name for schedule in repository.schedule_defs} >= {
@@ -100,7 +100,6 @@ def test_the_job_collects_and_fails_where_a_segment_is_refused(
     (failure,) = refused.filter_events(lambda event: event.is_step_failure)
     assert "segment 11-20: the node lies" in str(failure.step_failure_data.user_failure_data)
     assert _metadata(done)["collected"].value == 1
-    assert _metadata(done)["segments_to_collect"].value == 0
     names = [path.name for path in sorted(Path(settings.source).glob("*.zip"))]
     assert names == ["kit-chain-1-1-10.zip", "kit-chain-1-11-20.zip"]
 
@@ -156,6 +155,8 @@ def test_a_transient_error_is_tried_again_later_each_time(error: Exception) -> N
         waits.append(asked.value.seconds_to_wait)
 
     assert waits == [5.0, 10.0, 20.0]
+    with pytest.raises(dg.Failure), retried_if_transient(step_failures.MOST_RETRIES):
+        raise error
 
 
 @pytest.mark.parametrize(
@@ -163,8 +164,10 @@ def test_a_transient_error_is_tried_again_later_each_time(error: Exception) -> N
     [SegmentError("bad"), ConflictError("other"), IntegrityError("damaged")],
 )
 def test_any_other_error_reaches_a_person_at_once(error: Exception) -> None:
-    with pytest.raises(type(error)), retried_if_transient(0):
+    with pytest.raises(dg.Failure) as caught, retried_if_transient(0):
         raise error
+    assert caught.value.description == str(error)
+    assert not caught.value.allow_retries
 
 
 def test_what_the_machine_says_fails_a_step_with_a_sentence() -> None:
@@ -210,10 +213,8 @@ def test_the_verify_job_fails_where_something_does_not_match(loaded: Site) -> No
     sound = execute(loaded, "verify")
     assert sound.success
     (output,) = sound.filter_events(lambda event: event.is_successful_output)
-    metadata = output.step_output_data.metadata
-    assert str(metadata["summary"].value).startswith("Everything matches")
-    read = {row["what"]: row for row in rows_of(metadata["read"])}
-    assert read["ZIPs"]["read"] == read["ZIPs"]["of"] == "30"
+    summary = output.step_output_data.metadata["summary"].value
+    assert str(summary).startswith("Everything matches")
     part = next((loaded.warehouse.cache / "data").glob("*/*.parquet"))
     part.unlink()
 
@@ -222,15 +223,7 @@ def test_the_verify_job_fails_where_something_does_not_match(loaded: Site) -> No
     (event,) = failed.filter_events(lambda event: event.is_step_failure)
     data = event.step_failure_data.user_failure_data
     assert data is not None
-    assert "it is missing" in (data.description or "")
-    (row,) = rows_of(data.metadata["findings"])
-    assert (row["problem"], row["where"]) == ("missing", str(part))
-
-
-def rows_of(table: dg.MetadataValue[Any]) -> list[Mapping[str, Any]]:
-    """The rows of a table in the metadata of a run."""
-    assert isinstance(table, dg.TableMetadataValue)
-    return [record.data for record in table.records]
+    assert f"1 findings: missing: {part}: it is missing" in (data.description or "")
 
 
 def test_the_verify_job_takes_a_sample(loaded: Site) -> None:

@@ -10,7 +10,6 @@ import dagster as dg
 import pytest
 
 from exporters.locations import dagster_home
-from pipelines.checks import LAG, REFUSED
 from pipelines.discovery import segment_sensor
 from pipelines.instance import COMMAND_LINE_TAG, only_command_line
 from pipelines.jobs import load_and_publish
@@ -153,36 +152,6 @@ def test_a_file_that_is_no_segment_is_quarantined_and_asks_for_nothing(
     assert [file.key for file in site.warehouse.quarantined()] == ["notes.zip"]
 
 
-def test_the_lag_is_reported_when_it_has_changed(
-    settings: Settings, instance: dg.DagsterInstance, make_segments: MakeSegments
-) -> None:
-    make_segments(2)
-    first = look(settings, instance)
-    again = look(settings, instance, cursor=first.cursor)
-    make_segments(1, at=2)
-    later = look(settings, instance, cursor=again.cursor)
-
-    assert [reported(result, LAG, "blocks_behind") for result in (first, again, later)] == [
-        20,
-        None,
-        30,
-    ]
-
-
-def test_a_refused_file_is_reported_with_its_reason_until_it_is_gone(
-    settings: Settings, instance: dg.DagsterInstance
-) -> None:
-    bad = Path(settings.source, "notes.zip")
-    bad.write_bytes(b"")
-    first = look(settings, instance)
-    again = look(settings, instance, cursor=first.cursor)
-    bad.unlink()
-    later = look(settings, instance, cursor=again.cursor)
-
-    assert [reported(result, REFUSED, "files") for result in (first, again, later)] == [1, None, 0]
-    assert "is not named" in str(reported(first, REFUSED, "notes.zip"))
-
-
 def test_a_look_that_finds_nothing_else_does_not_read_all_partitions(
     settings: Settings, instance: dg.DagsterInstance, make_segments: MakeSegments
 ) -> None:
@@ -215,14 +184,6 @@ def test_a_partition_that_somebody_deleted_comes_back_while_its_segment_is_to_do
     assert instance.has_dynamic_partition("segments", deleted)
     ranges = [request.tags[BATCH_TAG] for request in again.run_requests or ()]
     assert ranges == ["1-10", "11-20", "21-30"]
-
-
-def reported(result: dg.SensorResult, check: str, name: str) -> object:
-    """What a look at the source reported about a check; None where it did not."""
-    for event in result.asset_events:
-        if isinstance(event, dg.AssetCheckEvaluation) and event.check_name == check:
-            return event.metadata[name].value
-    return None
 
 
 def test_the_whole_history_of_mainnet_can_appear_at_once(

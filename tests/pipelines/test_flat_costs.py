@@ -116,7 +116,7 @@ def test_one_more_segment_asks_as_much_of_few_as_of_many(sites: dict[int, Settin
 def test_a_status_makes_no_object_of_each_segment(sites: dict[int, Settings]) -> None:
     with _counted(sites[MANY]) as calls:
         status = site_status(Site(sites[MANY]))
-        assert len(status.found) > MANY
+        assert len(status.known) > MANY
         assert status.ids.chain.runs
     assert calls["segments"] == 0
     assert calls["snapshots"] <= 1

@@ -16,7 +16,7 @@ from dagster._core.storage.event_log import SqlEventLogStorage
 from sqlalchemy import text
 
 from pipelines.instance import open_instance
-from pipelines.jobs import forget_runs
+from pipelines.jobs import complete
 from pipelines.old_runs import NEWEST_KEPT, remove_old_runs
 from pipelines.partitions import SEGMENTS, range_tags
 from pipelines.settings import Settings
@@ -247,7 +247,7 @@ def test_the_job_does_so_for_the_setting(instance: dg.DagsterInstance, settings:
     for _ in range(NEWEST_KEPT):
         instance.add_run(dg.DagsterRun("load", status=dg.DagsterRunStatus.SUCCESS))
 
-    result = forget_runs.execute_in_process(instance=instance, resources={"site": Site(settings)})
+    result = complete.execute_in_process(instance=instance, resources={"site": Site(settings)})
 
     assert result.success
     assert instance.get_run_by_id(old) is None

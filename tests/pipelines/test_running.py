@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
-import socket
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,8 +16,6 @@ from click.testing import CliRunner
 
 from pipelines.commands.group import strata
 from pipelines.instance import COMMAND_LINE_TAG, open_instance
-from pipelines.machine_name import MACHINE_TAG
-from pipelines.run_log import log_ended_runs
 from pipelines.run_requests import BATCH_TAG
 from pipelines.running import FinishedRun, run_everything
 from pipelines.settings import Settings
@@ -198,34 +194,3 @@ def test_a_failing_database_of_dagster_is_named(
     with pytest.raises(OSError, match="Dagster's database says") as failed:
         run_everything(site, site_status(site), home, print)
     assert failed.value.filename == str(home)
-
-
-def test_the_log_has_one_line_for_each_run_with_why_it_failed(
-    history: History, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with open_instance(history.home) as instance:
-        since = log_ended_runs(instance, 0.0)
-        lines = capsys.readouterr().err.splitlines()
-        assert log_ended_runs(instance, since) == since
-        runs = {run.run_id: run for run in instance.get_runs()}
-    assert capsys.readouterr().err == ""
-    assert sorted(line.rpartition("(run ")[2].rstrip(")") for line in lines) == sorted(runs)
-    for run in history.runs:
-        (line,) = (line for line in lines if run.run_id in line)
-        assert f" load_and_publish of blocks {run.batch} " in line
-        assert (f": {run.failure} (run" if run.failure else " done in ") in line
-        assert re.search(rf" in \d+\.\d s on {socket.gethostname()}[: ]", line)
-    assert any(" canceled" in line for line in lines if history.dead_run in line)
-
-
-def test_the_log_says_of_a_run_that_nobody_began_why_and_which_machine_could_not(
-    home_instance: dg.DagsterInstance, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = dg.DagsterRun("load", tags={MACHINE_TAG: "machine-2"})
-    home_instance.add_run(run)
-    home_instance.report_run_failed(run, "Run timed out due to\ntaking longer")
-
-    log_ended_runs(home_instance, 0.0)
-
-    line = capsys.readouterr().err
-    assert " load failed on machine-2: Run timed out due to taking longer (run " in line

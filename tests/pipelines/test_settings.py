@@ -8,7 +8,7 @@ import pytest
 
 from exporters.locations import read_locations
 from exporters.zip_names import NameStyle
-from pipelines.resources import StrataResource
+from pipelines.assembly import definitions
 from pipelines.settings import Settings
 from tests.cases import each_of
 from transforms.errors import ConfigError
@@ -30,7 +30,6 @@ def test_variables_are_read_and_options_beat_them() -> None:
         "STRATA_NAME_STYLE": "reference",
         "STRATA_BUNDLE": "10",
         "STRATA_BATCH": "50",
-        "STRATA_LAG_BLOCKS": "300",
         "STRATA_POLL_SECONDS": "5",
         "STRATA_NODE": "http://127.0.0.1:3008",
     }
@@ -42,7 +41,6 @@ def test_variables_are_read_and_options_beat_them() -> None:
         name_style=NameStyle.REFERENCE,
         bundle=10,
         batch=50,
-        lag_blocks=300,
         poll_seconds=5,
         node="http://127.0.0.1:3008",
     )
@@ -83,7 +81,6 @@ def test_every_setting_reaches_the_steps_of_a_run(tmp_path: Path) -> None:
         single_writer=True,
         bundle=3,
         batch=4,
-        lag_blocks=5,
         poll_seconds=6,
         require_id_chain=True,
         lake=False,
@@ -99,5 +96,6 @@ def test_every_setting_reaches_the_steps_of_a_run(tmp_path: Path) -> None:
     defaults = Settings()
     assert all(getattr(others, f.name) != getattr(defaults, f.name) for f in fields(Settings))
     for settings in (others, defaults):
-        site = StrataResource.of(settings).create_resource(dg.build_init_resource_context())
-        assert site.settings == settings
+        resource = definitions(settings).get_repository_def().get_top_level_resources()["site"]
+        with dg.build_resources({"site": resource}) as resources:
+            assert resources.site.settings == settings

@@ -26,11 +26,15 @@ _ASKERS = 8
 
 
 class Source:
-    """Read access to the segments of one chain."""
+    """Read access to the segments of one chain.
+
+    `folders` are those that its last listing saw beside the segments.
+    """
 
     def __init__(self, reader: ObjectReader) -> None:
         self._reader = reader
         self._listed: tuple[float, list[ObjectInfo]] = (-math.inf, [])
+        self.folders: frozenset[str] = frozenset()
 
     @property
     def reader(self) -> ObjectReader:
@@ -68,7 +72,11 @@ class Source:
         began = time.monotonic()
         if began - self.listed < known_for:
             return self._listed[1]
-        objects = [info for info in self._reader.list() if "/" not in info.key]
+        everything = [*self._reader.list()]
+        objects = [info for info in everything if "/" not in info.key]
+        self.folders = frozenset(
+            info.key.partition("/")[0] for info in everything if "/" in info.key
+        )
         self._listed = (began, objects)
         return objects
 

@@ -86,7 +86,6 @@ REPAIR = Remedy(("strata repair",))
 REPAIR_AND_LOAD = Remedy(
     ("strata repair", "strata load"), "other copies are taken in again, the rest needs the source"
 )
-REPAIR_AND_LOAD_CAPTURES = Remedy(("strata repair", "strata captures"))
 LOAD = Remedy(("strata load",))
 FIRST_LOAD = Remedy(LOAD.commands, "only if this is the place that is meant, and is mounted")
 LOAD_AND_PUBLISH = Remedy(("strata load", "strata publish"))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from transforms.errors import ConfigError
-from transforms.objects import ObjectInfo, StoredFile
+from transforms.objects import StoredFile
 from transforms.scratch import scratch_folder
 from transforms.segments.source import Source
 from transforms.spam.capture_sources import RefusedLine
@@ -29,12 +29,6 @@ def captures_path(backing: Backing, snapshot: Snapshot | None) -> Path | None:
         return None
     backing.files.bring([snapshot.captures])
     return backing.files.path(snapshot.captures)
-
-
-def unread_captures(warehouse: Warehouse, source: Source) -> list[ObjectInfo]:
-    """The files of spam captures that `load_captures` would read."""
-    path = captures_path(warehouse.backing, warehouse.snapshot())
-    return new_captures(path, source.reader)
 
 
 def refused_captures(warehouse: Warehouse) -> list[RefusedLine]:

@@ -179,17 +179,11 @@ def test_a_source_of_another_chain_is_left_alone(
 
 def test_status_says_how_many_blocks_are_left(strata: Strata, node: DataNode) -> None:
     before = strata("status")
-    facts = strata("status", "--json").json["collection"]
     strata("collect")
     after = strata("status")
     node.list_answer = (HTTPStatus.SERVICE_UNAVAILABLE, b"")
     without = strata("status")
 
-    assert facts == {
-        "segments_to_collect": 6,
-        "collect_blocks_left": 604_750,
-        "problem": None,
-    }
     assert (
         "6 segments to collect; the data node drops the oldest after 604,750 more" in before.stdout
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.settings import Settings
-from pipelines.site.collecting import CollectionState, Collector, collection_state
+from pipelines.site.collecting import Collector, collection_sentence
 from pipelines.site.site import Site
 from tests.data_node_kit import DataNode, data_node, node_history
 from tests.pipelines.site.collect_process import collect
@@ -97,33 +97,27 @@ def test_one_collector_of_a_source_is_at_work_at_a_time(at_node: Settings) -> No
 
 def test_what_is_left_is_counted_in_segments_and_blocks(at_node: Settings) -> None:
     site = Site(at_node)
-    assert collection_state(site) == CollectionState(
-        {"segments_to_collect": 6, "collect_blocks_left": 50}
-    )
+    assert collection_sentence(site).startswith("6 segments to collect; ")
+    assert " after 50 more blocks" in collection_sentence(site)
 
     collect(at_node)
 
-    assert collection_state(site) == CollectionState({"segments_to_collect": 0})
+    assert not collection_sentence(site)
 
 
-def test_without_a_node_there_are_no_figures_and_nothing_to_collect_from(
+def test_without_a_node_nothing_is_said_and_there_is_nothing_to_collect_from(
     settings: Settings,
 ) -> None:
-    assert collection_state(Site(settings)) == CollectionState()
+    assert not collection_sentence(Site(settings))
     with pytest.raises(ConfigError, match="STRATA_NODE"), Collector(Site(settings)).alone():
         pass
     assert not list(Path(settings.source).iterdir())
 
 
-def test_a_node_that_does_not_answer_leaves_a_reason_in_place_of_figures(
-    at_node: Settings, node: DataNode
-) -> None:
+def test_a_node_that_does_not_answer_is_told(at_node: Settings, node: DataNode) -> None:
     node.list_answer = (500, b"")
 
-    state = collection_state(Site(at_node))
-
-    assert not state.figures
-    assert "500" in state.problem
+    assert "500" in collection_sentence(Site(at_node))
 
 
 def test_a_bucket_is_collected_into_by_way_of_the_cache(settings: Settings, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The chain of the network's ids, as status, verify, the archive and Dagster show it."""
+"""The chain of the network's ids, as status, verify and the archive show it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import dagster as dg
-
 from exporters.archive.sums import entries_chain
-from pipelines.checks import IDS, status_evaluations
 from pipelines.settings import Settings
 from pipelines.site.publishing import publish_segments
 from pipelines.site.segment_status import IdReport, id_report, site_status
@@ -56,7 +53,7 @@ def test_an_unbroken_chain_is_shown_and_published(settings: Settings, site: Site
     assert [source.previous_id for source in sources] == ["", *ids[:2]]
 
 
-def test_a_broken_chain_is_a_finding_and_a_warning(settings: Settings, site: Site) -> None:
+def test_a_broken_chain_is_a_finding_and_in_the_status(settings: Settings, site: Site) -> None:
     ids = _chain(settings, 1)
     load(site)
     sentence = (
@@ -64,13 +61,9 @@ def test_a_broken_chain_is_a_finding_and_a_warning(settings: Settings, site: Sit
         f"{_OTHER}: one of the two is of another history; get both from another source"
     )
     assert _findings(site) == [("segment 11-20", sentence)]
-    status = site_status(site)
-    evaluations = status_evaluations(status.survey, status.ids, 1)
-    (check,) = (one for one in evaluations if one.check_name == IDS)
-    assert not check.passed
-    assert check.severity == dg.AssetCheckSeverity.WARN
-    assert check.metadata["unbroken"].value == "1-10, 11-30"
-    assert check.metadata["segment 11-20"].value == sentence
+    report = site_status(site).ids
+    assert [str(run.blocks) for run in report.chain.runs] == ["1-10", "11-30"]
+    assert [*report.findings()] == [("segment 11-20", sentence)]
 
 
 def test_the_word_of_an_index_that_is_wrong_is_a_finding(settings: Settings, site: Site) -> None:

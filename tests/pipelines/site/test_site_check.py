@@ -48,7 +48,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (spam / f"{KIT_CHAIN}-10.ndjson").write_text('{"none": 1}\n')
     with pytest.MonkeyPatch.context() as patch:
         place = placed(settings, patch)
-        for command in ("load", "captures", "publish"):
+        for command in ("load", "publish"):
             place.run(command)
         zip_file = place.chain / "orders" / f"{KIT_CHAIN}-orders-1-10.zip"
         flip(zip_file, 20)

@@ -17,7 +17,6 @@ from transforms.objects import StoredFile
 from transforms.verifying.findings import (
     REPAIR,
     REPAIR_AND_LOAD,
-    REPAIR_AND_LOAD_CAPTURES,
     Finding,
     Problem,
     Remedy,
@@ -94,7 +93,7 @@ class WarehouseCheck:
             if refused.copy:
                 yield from self._file(refused.copy, REPAIR)
         if snapshot.captures:
-            yield from self._file(snapshot.captures, REPAIR_AND_LOAD_CAPTURES)
+            yield from self._file(snapshot.captures, REPAIR_AND_LOAD)
         yield from view_findings(self._backing)
         yield from orphan_findings(self._backing, snapshot)
         yield from self._volumes(snapshot)

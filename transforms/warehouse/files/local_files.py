@@ -34,7 +34,7 @@ MOST_CACHE_BYTES = 100 * 2**30
 _FOLDERS = ("manifests", "data", "index", "state", "spam")
 _REMEDIES = {
     "index": "run strata repair, which makes it again",
-    "spam": "run strata repair, then strata captures",
+    "spam": "run strata repair, then strata load",
 }
 _DOWNLOADS = 4
 

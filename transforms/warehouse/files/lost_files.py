@@ -17,8 +17,7 @@ MISSING = "is missing"
 DAMAGED = "is damaged: it has other bytes than when it was written"
 
 # By folder, in the order in which they are run.
-_COMMANDS = dict.fromkeys(("manifests", "data", "state"), "strata load")
-_COMMANDS["spam"] = "strata captures"
+_COMMANDS = dict.fromkeys(("manifests", "data", "state", "spam"), "strata load")
 
 
 class LostFilesError(IntegrityError):

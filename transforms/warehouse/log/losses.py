@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from transforms.block_range import BlockRange
 from transforms.coverage import difference, union
 from transforms.errors import IntegrityError
-from transforms.verifying.findings import Remedy
+from transforms.verifying.findings import LOAD
 from transforms.warehouse.manifests.shapes import Volume
 
 CAPTURES = "captures"
@@ -31,11 +31,6 @@ class Loss:
             return f"the current state at block {self.last}"
         return f"the blocks {self.first} to {self.last}"
 
-    @property
-    def command(self) -> str:
-        """What brings it back."""
-        return "strata captures" if self.kind == CAPTURES else "strata load"
-
     def touches(self, blocks: BlockRange) -> bool:
         """Whether a segment has to be loaded again for it."""
         return self.kind != CAPTURES and self.first <= blocks.last and blocks.first <= self.last
@@ -47,7 +42,7 @@ class LostRowsError(IntegrityError):
     def __init__(self, place: str, losses: Sequence[Loss]) -> None:
         more = f" (and {len(losses) - 1} more losses)" if len(losses) > 1 else ""
         self.what = f"lacks {losses[0]}{more}, which had been loaded and were lost"
-        self.remedy = Remedy(tuple(dict.fromkeys(loss.command for loss in losses)))
+        self.remedy = LOAD
         super().__init__(f"{place} {self.what}: {self.remedy}")
 
 
