@@ -14,9 +14,6 @@ RCLONE_STAMP := $(VENV)/rclone/.installed
 # The library of the DuckDB release before: what people have must open what is written.
 DUCKDB15 := tests/duckdb15.txt
 DUCKDB15_STAMP := $(VENV)/duckdb15/.installed
-# pandas, which nobody needs to have, for tests of what those get who do.
-PANDAS := tests/pandas.txt
-PANDAS_STAMP := $(VENV)/pandas/.installed
 # Jupyter's kernel and matplotlib, for the notebook and its tests.
 KERNEL := tests/kernel.txt
 KERNEL_STAMP := $(VENV)/kernel/.installed
@@ -71,7 +68,7 @@ export DAGSTER_HOME ?= $(CURDIR)/dagster_home
 # Tests start hundreds of processes: each would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup cluster run serve ui protos test lint unit changed weed servers engines cluster-test engines-test crash-test fault-test bench bench-api bench-scale clean help programs compiled duckdb15 pandas kernel promtool docs
+.PHONY: setup cluster run serve ui protos test lint unit changed weed servers engines cluster-test engines-test crash-test fault-test bench bench-api bench-scale clean help programs compiled duckdb15 kernel promtool docs
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -103,10 +100,6 @@ $(RCLONE_STAMP): $(RCLONE) | $(PIP_STAMP)
 $(DUCKDB15_STAMP): $(DUCKDB15) | $(PIP_STAMP)
 	@$(BIN)/python -c "$$PIP" --require-hashes --upgrade --target $(VENV)/duckdb15 -r $(DUCKDB15)
 	@touch $(DUCKDB15_STAMP)
-
-$(PANDAS_STAMP): $(PANDAS) | $(PIP_STAMP)
-	@$(BIN)/python -c "$$PIP" --require-hashes --upgrade --target $(VENV)/pandas -r $(PANDAS)
-	@touch $(PANDAS_STAMP)
 
 $(KERNEL_STAMP): $(KERNEL) | $(PIP_STAMP)
 	@$(BIN)/python -c "$$PIP" --require-hashes --upgrade --target $(VENV)/kernel -r $(KERNEL)
@@ -179,7 +172,7 @@ unit: programs
 compiled: programs
 	@output=$$($(BIN)/python -m pytest --collect-only --quiet 2>&1) || { echo "$$output"; exit 1; }
 
-programs: setup weed servers duckdb15 pandas kernel promtool $(DUCKDB_EXTENSIONS_STAMP)
+programs: setup weed servers duckdb15 kernel promtool $(DUCKDB_EXTENSIONS_STAMP)
 
 changed: setup weed ## only the tests of what differs from HEAD, or SINCE=<commit>
 	$(BIN)/python -m pytest $$($(BIN)/python -m tests.changed $(SINCE))
@@ -190,7 +183,6 @@ duckdb15: $(DUCKDB15_STAMP) ## install the DuckDB of the release before, for tes
 
 promtool: $(PROMTOOL) ## put Prometheus' tool, for tests of the alerts, into .venv/prometheus
 
-pandas: $(PANDAS_STAMP) ## install pandas, for tests, into .venv/pandas
 
 kernel: $(KERNEL_STAMP) ## install Jupyter's kernel and matplotlib, for the notebook, into .venv/kernel
 

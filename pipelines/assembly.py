@@ -7,7 +7,6 @@ import dagster as dg
 from pipelines import jobs
 from pipelines.assets.publications import bundles_asset, exports_asset, index_asset, lake_asset
 from pipelines.assets.warehouse_assets import current_state_asset, history_asset, volumes_asset
-from pipelines.checks import load_checks
 from pipelines.discovery import segment_sensor
 from pipelines.machine_name import machine_tags
 from pipelines.schedules import schedules
@@ -32,7 +31,6 @@ def definitions(settings: Settings) -> dg.Definitions:
 
     return dg.Definitions(
         assets=[*of_segments, *whole],
-        asset_checks=[load_checks()],
         jobs=jobs.ALL,
         sensors=[segment_sensor(jobs.load_and_publish.name, settings)],
         schedules=schedules(settings),

@@ -33,7 +33,7 @@ def open(warehouse: str | Path | None = None) -> History:
 
     >>> with open() as history:
     ...     orders = history.table("orders", blocks=(1, 5000))
-    ...     print(len(orders), orders.arrow().schema.field("price").type)
+    ...     print(orders.arrow().num_rows, orders.arrow().schema.field("price").type)
     3106 decimal128(38, 0)
     """
     from strata.history import open_history
@@ -50,7 +50,7 @@ def read_export(place: str | Path) -> Export:
 
     >>> path = fetch("strata-data/archive", "deposits", out="got")
     >>> with read_export(path) as export:
-    ...     print(export.table, len(export), export.columns[:2])
+    ...     print(export.table, export.arrow().num_rows, export.columns[:2])
     deposits 364 ['id', 'status']
     """
     from strata.exports import open_export

@@ -13,9 +13,6 @@ from transforms.quoting import quote_name
 
 if TYPE_CHECKING:
     import duckdb
-    import pandas  # type: ignore[import-untyped,unused-ignore]
-
-_MISSING = "pandas is not installed: pip install pandas, or take .polars() or .arrow()"
 
 
 def _frame(table: pa.Table) -> pl.DataFrame:
@@ -64,17 +61,6 @@ class Rows:
         schema = _frame(nothing).schema
         return register_io_source(self._batches, schema=schema)
 
-    def pandas(self) -> pandas.DataFrame:
-        """The rows as a pandas DataFrame with Arrow's types, so that no decimal becomes a float.
-
-        Raises `ModuleNotFoundError` where pandas is not installed.
-        """
-        try:
-            import pandas as pd
-        except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(_MISSING, name="pandas") from error
-        return self.arrow().to_pandas(types_mapper=pd.ArrowDtype)
-
     def _batches(
         self,
         columns: list[str] | None,
@@ -83,15 +69,9 @@ class Rows:
         _batch_rows: int | None,
     ) -> Iterator[pl.DataFrame]:
         """What Polars asks for: some columns of some rows, as they come."""
-        projection = ", ".join(map(quote_name, self.columns if columns is None else columns))
-        relation = self._cursor().sql(self._query).project(projection)
+        relation = self._cursor().sql(self._query)
+        if columns is not None:
+            relation = relation.project(", ".join(map(quote_name, columns)))
         for batch in (relation if rows is None else relation.limit(rows)).to_arrow_reader():
             frame = _frame(pa.Table.from_batches([batch]))
             yield frame if predicate is None else frame.filter(predicate)
-
-    def __len__(self) -> int:
-        """How many rows there are."""
-        return int(self._cursor().sql(self._query).shape[0])
-
-    def __repr__(self) -> str:
-        return repr(self._cursor().sql(self._query))

@@ -1,7 +1,7 @@
-"""The command `strata serve`, as the package's entry points name it."""
+"""The command `strata serve`, where `strata` looks for it."""
 
 from __future__ import annotations
 
-from api.serve import serve
+from api.serve import serve as command
 
-__all__ = ["serve"]
+__all__ = ["command"]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import dagster as dg
 
+from pipelines.assets.checks import check_specs, load_checks
 from pipelines.assets.keys import CURRENT_STATE, VOLUMES, WAREHOUSE, table_key
 from pipelines.batches import segments_of_run
 from pipelines.partitions import SEGMENTS, newest_of, partitions_of_run
@@ -36,13 +37,14 @@ def history_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
             )
             for table in HISTORY_TABLES
         ],
+        check_specs=check_specs(),
         partitions_def=SEGMENTS,
         backfill_policy=policy,
         can_subset=True,
     )
     def load_tables(
         context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
-    ) -> Iterator[dg.MaterializeResult[None]]:
+    ) -> Iterator[dg.MaterializeResult[None] | dg.Output[None] | dg.AssetCheckEvaluation]:
         segments = segments_of_run(partitions_of_run(context))
         with retried_if_transient(context.retry_number):
             outcome = load_segments(site, segments)
@@ -53,6 +55,7 @@ def history_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
                 if receipt.table == key.path[-1]:
                     context.add_asset_metadata(_metadata(receipt), key, receipt.blocks.key)
             yield dg.MaterializeResult[None](asset_key=key)
+        yield from load_checks(context.selected_asset_check_keys, outcome)
 
     return load_tables
 

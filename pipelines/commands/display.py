@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
-from itertools import zip_longest
 from typing import Any
 
 import click
@@ -28,9 +27,9 @@ Count = Callable[[str, int, int], None]
 _LINE_SECONDS = 10.0  # between two lines of progress
 _ANEW_SECONDS = 0.2  # before the line on a terminal is written anew
 _CLEARED = "\r\x1b[K"
-_BETWEEN = "  "  # two columns of a table
-# What rings, or moves the cursor back.
-_CONTROLS = dict.fromkeys((7, 8, 11, 12, 13))
+# What rings, or moves the cursor back; a cell is one line besides.
+_CONTROLS: dict[int, str | None] = dict.fromkeys((7, 8, 11, 12, 13))
+_IN_CELLS = {**_CONTROLS, 9: " ", 10: " "}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +58,15 @@ class Screen:
         listed = [[_cell(cell) for cell in row] for row in rows]
         if self.json or not listed:
             return
-        names = [*map(_cell, columns)]
-        widths = [max(map(_width, column)) for column in zip(names, *listed, strict=True)]
-        is_terminal = sys.stdout.isatty()
-        digits = [
-            all(cell.replace(",", "").isdecimal() for cell in column)
-            for column in zip(*listed, strict=True)
-        ]
+        columns_of_cells = zip(map(_cell, columns), *listed, strict=True)
+        aligned = [_aligned(column) for column in columns_of_cells]
         # Wider than the terminal, a line runs over its edge: a hash cut in two is of no use.
-        head = [title] if title else []
-        for line in (*head, *_lines(names, widths, digits)):
+        names, *lines = ("  ".join(row) for row in zip(*aligned, strict=True))
+        is_terminal = sys.stdout.isatty()
+        for line in filter(None, (title, names)):
             _print(click.style(line, bold=True) if is_terminal else line)
-        for row in listed:
-            for line in _lines(row, widths, digits):
-                _print(line)
+        for line in lines:
+            _print(line)
 
     def document(self, value: Mapping[str, Any]) -> None:
         """The result for programs, where that was asked for."""
@@ -82,67 +76,53 @@ class Screen:
     @contextmanager
     def progress(self, label: str, total: int | None = None) -> Iterator[Advance]:
         """Show bytes as they are done; `total` where it is known."""
-        line = _Line(self, label, total)
-        try:
-            yield line.advance
-        finally:
-            line.clear()
-        if line.is_said and not line.is_terminal:
-            seconds = _duration(time.monotonic() - line.started)
-            self.message(f"{label}: {size_text(line.completed)} in {seconds}")
+        started, completed = time.monotonic(), 0
+        of = f" of {size_text(total)}" if total else ""
+
+        with self._line() as write:
+
+            def advance(size: int) -> None:
+                nonlocal completed
+                completed += size
+                seconds = time.monotonic() - started
+                rate = f", {size_text(int(completed / seconds))}/s" if seconds else ""
+                left = _left(completed, total or 0, seconds)
+                write(f"{label}: {size_text(completed)}{of}{rate}{left}")
+
+            yield advance
 
     @contextmanager
     def counts(self, label: str) -> Iterator[Count]:
         """Show how many of several kinds of things are done."""
-        line = _Line(self, label)
+        with self._line() as write:
+
+            def count(what: str, completed: int, total: int) -> None:
+                of = f" of {total:,}" if total else ""
+                write(f"{label} {what}: {completed:,}{of}")
+
+            yield count
+
+    @contextmanager
+    def _line(self) -> Iterator[Callable[[str], None]]:
+        """A line of progress, which is written now and then."""
+        is_terminal, last = sys.stderr.isatty(), time.monotonic()
+
+        def write(text: str) -> None:
+            nonlocal last
+            if time.monotonic() - last < (_ANEW_SECONDS if is_terminal else _LINE_SECONDS):
+                return
+            last = time.monotonic()
+            if is_terminal:
+                width = shutil.get_terminal_size().columns - 1
+                click.echo(f"{_CLEARED}{text[:width]}", err=True, nl=False)
+            else:
+                self.message(text)
+
         try:
-            yield line.count
+            yield write
         finally:
-            line.clear()
-
-
-@dataclass(slots=True)
-class _Line:
-    """Progress as a line of text, written now and then."""
-
-    screen: Screen
-    label: str
-    total: int | None = None
-    completed: int = 0
-    started: float = field(default_factory=time.monotonic)
-    last_line: float = field(default_factory=time.monotonic)
-    is_said: bool = False
-    is_terminal: bool = field(default_factory=lambda: sys.stderr.isatty())
-    began: dict[str, tuple[float, int]] = field(default_factory=dict)
-
-    def advance(self, size: int) -> None:
-        self.completed += size
-        of = f" of {size_text(self.total)}" if self.total else ""
-        seconds = time.monotonic() - self.started
-        rate = f", {size_text(int(self.completed / seconds))}/s" if seconds else ""
-        estimate = _left(self.completed, self.total, seconds)
-        self._write(f"{self.label}: {size_text(self.completed)}{of}{rate}{estimate}")
-
-    def count(self, what: str, completed: int, total: int) -> None:
-        of = f" of {total:,}" if total else ""
-        started, first = self.began.setdefault(what, (time.monotonic(), completed))
-        estimate = _left(completed - first, total and total - first, time.monotonic() - started)
-        self._write(f"{self.label} {what}: {completed:,}{of}{estimate}")
-
-    def clear(self) -> None:
-        if self.is_terminal and self.is_said:
-            click.echo(_CLEARED, err=True, nl=False)
-
-    def _write(self, text: str) -> None:
-        pause = _ANEW_SECONDS if self.is_terminal else _LINE_SECONDS
-        if time.monotonic() - self.last_line < pause:
-            return
-        self.last_line, self.is_said = time.monotonic(), True
-        if self.is_terminal:
-            width = shutil.get_terminal_size().columns - 1
-            click.echo(f"{_CLEARED}{text[:width]}", err=True, nl=False)
-        else:
-            self.screen.message(text)
+            if is_terminal:
+                click.echo(_CLEARED, err=True, nl=False)
 
 
 def _plain(value: object) -> object:
@@ -152,38 +132,24 @@ def _plain(value: object) -> object:
     return str(value)
 
 
-def _left(completed: int, total: int | None, seconds: float) -> str:
+def _left(completed: int, total: int, seconds: float) -> str:
     """How long what is left will take, at the pace until now; empty where that is not known."""
-    if not total or not 0 < completed < total:
+    if not 0 < completed < total:
         return ""
-    return f", {_duration(max(0, total - completed) * seconds / completed)} left"
-
-
-def _duration(seconds: float) -> str:
-    hours, rest = divmod(round(seconds), 3600)
-    if hours:
-        return f"{hours} h {rest // 60} min"
-    return f"{rest // 60} min {rest % 60} s" if rest >= 60 else f"{rest} s"
+    minutes, rest = divmod(round((total - completed) * seconds / completed), 60)
+    return f", {minutes} min {rest} s left" if minutes else f", {rest} s left"
 
 
 def _cell(value: object) -> str:
     is_number = isinstance(value, int) and not isinstance(value, bool)
-    return f"{value:,}" if is_number else str(value).translate(_CONTROLS).expandtabs()
+    return f"{value:,}" if is_number else str(value).translate(_IN_CELLS)
 
 
-def _lines(row: Sequence[str], widths: Sequence[int], digits: Sequence[bool]) -> Iterator[str]:
-    """The lines of a row of a table: as many as its cells have."""
-    for parts in zip_longest(*(cell.split("\n") for cell in row), fillvalue=""):
-        cells = []
-        for part, width, is_right in zip(parts, widths, digits, strict=True):
-            space = " " * (width - _width(part))
-            cells.append(f"{space}{part}" if is_right else f"{part}{space}")
-        yield _BETWEEN.join(cells)
-
-
-def _width(text: str) -> int:
-    """How many places the longest line of a text takes."""
-    return max(map(len, text.split("\n")))
+def _aligned(column: Sequence[str]) -> Iterator[str]:
+    """A column's name and cells, all as wide as the widest."""
+    width = max(map(len, column))
+    is_number = all(cell.replace(",", "").isdecimal() for cell in column[1:])
+    return (cell.rjust(width) if is_number else cell.ljust(width) for cell in column)
 
 
 def _print(text: str, *, err: bool = False) -> None:

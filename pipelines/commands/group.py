@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import click
 
 from pipelines.lasting_objects import lasting_objects
 from pipelines.stopping import leave_signals
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoints
-
 
 # Said here, as a list of the commands would else import all that any of them needs.
 _LINES = {
@@ -32,64 +28,44 @@ _LINES = {
     "compact": "Merge small volumes of the warehouse.",
     "serve": "Serve the read API, the archive and downloads.",
 }
-_OF_PLUGINS = ("serve",)
+_SERVE = "serve"
 
-COMMANDS = tuple(name for name in _LINES if name not in _OF_PLUGINS)
-"""In the order in which one meets them."""
-
-PLUGINS = "strata.commands"
-"""The entry point group of commands from packages that this one must not import (`serve`)."""
+COMMANDS = tuple(name for name in _LINES if name != _SERVE)
+"""Those of `pipelines.commands`, in the order in which one meets them."""
 
 
 class _Commands(click.Group):
-    """Finds a command in `pipelines.commands.<name>`, as its function `command`, or as a plugin."""
+    """Finds a command in `pipelines.commands.<name>`, as its function `command`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return [*COMMANDS, *sorted(_plugins().names)]
+        return list(_LINES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in _LINES:
+            return None
+        # It serves the API, which the pipelines know nothing of.
+        place = "strata.serving" if cmd_name == _SERVE else f"pipelines.commands.{cmd_name}"
         try:
-            if cmd_name in COMMANDS:
-                with lasting_objects():
-                    module = import_module(f"pipelines.commands.{cmd_name}")
-                command = module.command
-            else:
-                plugins = _plugins().select(name=cmd_name)
-                if not plugins:
-                    return None
-                (plugin,) = plugins
-                command = plugin.load()
-                leave_signals()  # a server has its own way to stop
+            with lasting_objects():
+                command = import_module(place).command
         except ModuleNotFoundError as error:
             return _not_installed(cmd_name, error)
+        if cmd_name == _SERVE:
+            leave_signals()  # a server has its own way to stop
         assert isinstance(command, click.Command)
-        if cmd_name in _LINES:
-            command.short_help = _LINES[cmd_name]
+        command.short_help = _LINES[cmd_name]
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands; none is imported for that but plugins that have no line here."""
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the commands; none is imported for that."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, self._line(ctx, name)) for name in self.list_commands(ctx)])
-
-    def _line(self, ctx: click.Context, name: str) -> str:
-        if name in _LINES:
-            return _LINES[name]
-        command = self.get_command(ctx, name)
-        return command.get_short_help_str() if command else ""
+            formatter.write_dl([*_LINES.items()])
 
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
             raise click.Abort from error  # for the former click prints a line of its own
-
-
-def _plugins() -> EntryPoints:
-    # It imports what reads e-mail, and most commands are none of these.
-    from importlib.metadata import entry_points
-
-    return entry_points(group=PLUGINS)
 
 
 def _not_installed(name: str, error: ModuleNotFoundError) -> click.Command:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pipelines.site.site import LISTED_SECONDS, Site, at_one_look
-from transforms.block_range import BlockRange
+from transforms.block_range import BlockRange, contiguous_runs, gaps_between
 from transforms.segments.inventory import Inventory, SegmentFile
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.manifests.receipts import Receipt
@@ -23,12 +23,14 @@ class LoadOutcome:
     """What became of the segments: receipts of the history tables, and reasons of failures.
 
     `loaded` are those that this load added; others may have been there, or come from another load.
+    `gaps_before` are blocks that the warehouse lacks right before one of the segments.
     """
 
     segments: tuple[BlockRange, ...]
     loaded: frozenset[BlockRange]
     receipts: Sequence[Receipt]
     failures: Mapping[BlockRange, str]
+    gaps_before: tuple[BlockRange, ...] = ()
 
 
 def load_segments(site: Site, segments: Sequence[BlockRange]) -> LoadOutcome:
@@ -78,7 +80,11 @@ def _outcome(
     failures = {blocks: _reason(files, blocks, refused) for blocks in others}
     receipts = [one for one in site.receipts(sorted(present)) if one.table in HISTORY_TABLES]
     loaded = frozenset(receipt.blocks for receipt in report.receipts)
-    return LoadOutcome(tuple(segments), loaded, receipts, failures)
+    starts = {blocks.first for blocks in segments}
+    # A volume has no gap inside, so that no manifest is read.
+    runs = contiguous_runs(volume.blocks for volume in catalog.history()) if catalog else ()
+    gaps = tuple(gap for gap in gaps_between(runs) if gap.last + 1 in starts)
+    return LoadOutcome(tuple(segments), loaded, receipts, failures, gaps)
 
 
 @at_one_look

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import doctest
 import io
-import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -100,24 +98,24 @@ def upgraded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_ranges_side_by_side_have_all_rows_of_a_table_that_became_history(upgraded: Path) -> None:
     with strata.open(upgraded) as found:
         ranges = [(block, block) for block in range(1, 7)]
-        counts = [len(found.table("oracle_data", blocks=blocks)) for blocks in ranges]
+        counts = [found.table("oracle_data", blocks=blocks).arrow().num_rows for blocks in ranges]
         assert counts == [1, 1, 0, 1, 0, 1]
-        assert len(found.table("oracle_data")) == 4
+        assert found.table("oracle_data").arrow().num_rows == 4
 
 
 def test_a_table_that_no_new_segment_has_is_no_history(upgraded: Path) -> None:
     with strata.open(upgraded) as found:
-        assert len(found.table("oracle_data_current")) == 2
+        assert found.table("oracle_data_current").arrow().num_rows == 2
         with pytest.raises(RangeError, match="oracle_data_current is not a history"):
             found.table("oracle_data_current", blocks=(1, 2))
 
 
 def test_days_are_those_of_utc_and_belong_to_the_range(opened: History) -> None:
-    everything = len(opened.table("trades"))
-    assert len(opened.table("trades", days=("2023-06-01", "2023-06-01"))) == everything
-    assert len(opened.table("trades", days=("2023-05-31", "2023-05-31"))) == 0
+    everything = opened.table("trades").arrow().num_rows
+    assert opened.table("trades", days=("2023-06-01", "2023-06-01")).arrow().num_rows == everything
+    assert opened.table("trades", days=("2023-05-31", "2023-05-31")).arrow().num_rows == 0
     early = opened.table("trades", days=("2023-06-01T00:00:00Z", "2023-06-01T00:59:59Z"))
-    assert 0 < len(early) < everything
+    assert 0 < early.arrow().num_rows < everything
 
 
 def test_amounts_and_times_are_exact_in_every_library(opened: History) -> None:
@@ -141,43 +139,7 @@ def test_amounts_and_times_are_exact_in_every_library(opened: History) -> None:
 def test_polars_joins_two_tables_of_one_history(opened: History) -> None:
     trades, markets = opened.table("trades").polars(), opened.sql("from strata.markets").polars()
     joined = trades.join(markets, left_on="market_id", right_on="id").select(pl.len()).collect()
-    assert joined.item() == len(opened.table("trades"))
-
-
-def test_without_pandas_it_is_said_what_to_install(opened: History) -> None:
-    with pytest.raises(ModuleNotFoundError, match="pip install pandas"):
-        opened.table("trades").pandas()
-
-
-_PANDAS = """
-import json, sys
-sys.path.append(sys.argv[1])
-import strata
-with strata.open() as history:
-    frame = history.table("balances").pandas()
-kinds = {name: str(frame.dtypes[name]) for name in ("balance", "vega_time", "account_id")}
-print(json.dumps({"kinds": kinds, "largest": str(frame["balance"].max())}))
-"""
-
-
-def test_with_pandas_amounts_are_decimals_and_times_have_utc(opened: History) -> None:
-    folder = ROOT / ".venv" / "pandas"
-    if not folder.is_dir():
-        pytest.fail("pandas is not there: run `make pandas`")
-    # Apart from this process: with pandas there, other libraries do other things.
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", _PANDAS, folder], env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["kinds"] == {
-        "balance": "decimal128(38, 0)[pyarrow]",
-        "vega_time": "timestamp[us, tz=UTC][pyarrow]",
-        "account_id": "string[pyarrow]",
-    }
-    ((largest,),) = opened.sql("select max(balance)::varchar from balances").relation().fetchall()
-    assert found["largest"] == largest
+    assert joined.item() == opened.table("trades").arrow().num_rows
 
 
 @pytest.mark.parametrize(
@@ -255,11 +217,11 @@ def test_an_export_is_read_from_a_web_server(home: Path) -> None:
     path = "sample-chain-001/trades/sample-chain-001-trades-1-1000.zip"
     with web_server(home / "strata-data" / "archive") as url:
         with strata.read_export(f"{url}/{path}") as export:
-            count = len(export)
+            count = export.arrow().num_rows
         with pytest.raises(FileNotFoundError):
             strata.read_export(f"{url}/{path}x")
     with strata.open() as found:
-        assert count == len(found.table("trades", blocks=(1, 1000)))
+        assert count == found.table("trades", blocks=(1, 1000)).arrow().num_rows
 
 
 def test_what_is_no_export_is_said(tmp_path: Path) -> None:
