@@ -1,5 +1,6 @@
 """The jobs: what can be launched by name, from the interface, a schedule or the command line."""
 
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -91,13 +92,9 @@ def export_range() -> None:
 
 
 class CheckConfig(dg.Config):
-    """How to check: `quick` takes a random sample.
-
-    After `minutes` it stops, and the next run of the same check goes on from there; None: never.
-    """
+    """How to check: `quick` takes a random sample."""
 
     quick: bool = False
-    minutes: float | None = None
 
 
 @dg.op
@@ -106,24 +103,18 @@ def prove_everything(
 ) -> None:
     """Read archive and warehouse again and hold them against each other."""
     # What proves is half of the product's modules: the runs of every few minutes do without.
-    from pipelines.site.site_check import proven_before, summary, verify_site
+    from pipelines.site.site_check import first_findings, sound_before, summary, verify_site
 
-    seconds = None if config.minutes is None else config.minutes * 60
-    named: list[str] = []
-    count = 0
-    with retried_if_transient(context.retry_number), proven_before(site) as (proven, sound):
-        check = Verification(
-            config.quick, seconds, proven, settle_seconds=_SETTLE_SECONDS, sound=sound
-        )
-        for finding in verify_site(site, check):
-            count += 1
-            context.log.error(str(finding))
-            if count <= _NAMED_FINDINGS:
-                named.append(str(finding))
-    context.log.info(summary(check, count))
-    if count:
-        raise dg.Failure(f"{count} findings: {'; '.join(named)}", allow_retries=False)
-    context.add_output_metadata({"summary": summary(check, count)})
+    with retried_if_transient(context.retry_number), closing(sound_before(site)) as sound:
+        check = Verification(config.quick, sound=sound, settle_seconds=_SETTLE_SECONDS)
+        findings, number = first_findings(verify_site(site, check))
+    for finding in findings:
+        context.log.error(str(finding))
+    context.log.info(summary(check, number))
+    if findings:
+        named = "; ".join(map(str, findings[:_NAMED_FINDINGS]))
+        raise dg.Failure(f"{number} findings: {named}", allow_retries=False)
+    context.add_output_metadata({"summary": summary(check, number)})
 
 
 @dg.job(

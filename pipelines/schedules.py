@@ -7,19 +7,15 @@ import dagster as dg
 from pipelines.run_requests import QUIET
 from pipelines.settings import Settings
 
-PART_MINUTES = 180
-"""How long the proof of everything goes on in one night."""
-
 
 def schedules(settings: Settings) -> list[dg.ScheduleDefinition]:
     """Bundles every hour, where the setting asks for them; small volumes merged every hour.
 
     Every day a listing of the archive is held against its index, what is missing is made again, and
     what the lake no longer needs is removed, as are old runs.
-    All documents and a sample of the files are proven every day. The proof of everything reads
-    every byte, some hours of it each night, and goes on the next night. That may cost money or
-    time, so somebody must turn it on; and so for a data node's new segments, as only its own user
-    may collect them.
+    All documents and a sample of the files are proven every day. The proof of everything, once a
+    week, reads every byte. That may cost money or time, so somebody must turn it on; and so for a
+    data node's new segments, as only its own user may collect them.
     """
     return [
         _schedule("bundles_every_hour", "publish_bundles", "17 * * * *", bool(settings.bundle)),
@@ -27,9 +23,7 @@ def schedules(settings: Settings) -> list[dg.ScheduleDefinition]:
         _schedule("compact_every_hour", "compact", "47 * * * *"),
         _schedule("complete_every_day", "complete", "2 2 * * *"),
         _schedule("verify_quickly_every_day", "verify", "31 2 * * *", True, {"quick": True}),
-        _schedule(
-            "verify_a_part_every_night", "verify", "31 3 * * *", False, {"minutes": PART_MINUTES}
-        ),
+        _schedule("verify_every_week", "verify", "31 3 * * 0", False),
     ]
 
 

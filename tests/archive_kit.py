@@ -24,7 +24,7 @@ from transforms.sealed import seal_text
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import PutResult, Store, Versioned
 from transforms.tables.registry import HISTORY_TABLES, TableSchema, known_table
-from transforms.verifying.findings import PUBLISH, Finding, Problem
+from transforms.verifying.findings import RESTORE, Finding, Problem
 from transforms.verifying.verification import Verification
 
 CHAIN = "net-1"
@@ -126,11 +126,11 @@ def verify_archive(
     try:
         listing = StoreListing(archive.store, scratch)
     except ConfigError as error:
-        yield Finding(Problem.NOTHING, archive.store.describe(), str(error), PUBLISH)
+        yield Finding(Problem.NOTHING, archive.store.describe(), str(error), RESTORE)
         return
     with closing(listing):
         yield from ArchiveCheck(archive, check, listing, scratch).findings()
-        yield from LakeCheck(archive, check, listing, scratch).findings()
+        yield from LakeCheck(archive, check, listing).findings()
         yield from stranger_findings(archive.store, listing, [archive.chain_id])
 
 

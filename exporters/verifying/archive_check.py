@@ -7,24 +7,26 @@ should be there is what the warehouse holds, what the index names and what the s
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry
-from exporters.archive.shards import shard_blocks, shard_path
+from exporters.archive.hash_lists import hash_line
+from exporters.archive.index import ShardSummary
+from exporters.archive.shards import shard_blocks, shard_number, shard_path
 from exporters.archive.sound_documents import stored_shards
-from exporters.verifying.expected import Expected, Named
 from exporters.verifying.listing import StoreListing
-from exporters.verifying.named_objects import NamedObjects
-from exporters.verifying.unchanged_shards import ShardFacts, UnchangedShards
 from exporters.verifying.verify_documents import DocumentsCheck, document_keys
-from exporters.verifying.verify_zips import ZipsCheck
+from exporters.verifying.verify_zip import ZipReader
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
+from transforms.tables.registry import HISTORY_TABLES
 from transforms.verifying.findings import (
     LOAD,
     PUBLISH,
@@ -32,153 +34,211 @@ from transforms.verifying.findings import (
     Finding,
     Problem,
     Remedy,
+    replace_zips,
     run_sentences,
     unreadable,
 )
-from transforms.verifying.verification import Kind, Verification
+from transforms.verifying.proofs import Proof
+from transforms.verifying.verification import QUICK, Kind, Verification
+from transforms.warehouse.checks.warehouse_check import Holding
 from transforms.warehouse.manifests.receipts import Receipt
 
 _WORKERS = 4
+_DOCUMENTS = 3
+"""Of a shard: itself, its hash list and its page."""
+
+_Receipts = Mapping[tuple[str, BlockRange], Receipt]
+"""What should be there, by table and blocks of a segment: of each one ZIP."""
 
 
 @dataclass
 class ArchiveCheck:
     """One check of one chain's archive.
 
-    Each worker holds one ZIP in `scratch` at a time; in memory are the entries of one shard.
-    `can_publish` says that the warehouse is that of the chain, `with_store` includes the list of
-    all chains, and their page. Errors of the machine pass through.
+    `holding` is what its warehouse holds; without one, the archive is checked by itself. Each
+    worker holds one ZIP in `scratch` at a time; in memory are the entries of one shard.
+    `with_store` includes the list of all chains, and their page. Errors of the machine pass
+    through.
     """
 
     archive: Archive
     verification: Verification
     listing: StoreListing
     scratch: Path | None = None
-    expected: Expected = field(default_factory=Expected)
-    can_publish: bool = True
+    holding: Holding | None = None
     with_store: bool = True
     _unpublished: dict[str, set[BlockRange]] = field(default_factory=dict)
     _not_loaded: set[BlockRange] = field(default_factory=set)
 
-    def __post_init__(self) -> None:
-        self._remedy = PUBLISH if self.can_publish else RESTORE
-        self._shards = UnchangedShards(self.archive, self.verification, self.listing, self.expected)
-        self._documents = DocumentsCheck(self.archive, self.verification.counts, self._remedy)
-        total = self.listing.count(self.archive.key(""), ".zip")
-        objects = NamedObjects(self.archive.store, self.verification, self.listing)
-        self._zips = ZipsCheck(self.archive, objects, self.scratch, self._remedy, total)
-
     def findings(self) -> Iterator[Finding]:
         """Yield what is wrong; nothing, if all is well."""
-        indexed, stored = self._shards.summaries.keys(), set(stored_shards(self.archive))
-        numbers = sorted({*stored, *indexed, *self.expected.numbers()})
-        sound: list[int] = []
-        unchanged: set[int] = set()
+        stored = set(stored_shards(self.archive))
+        numbers = sorted({*stored, *self._summaries, *self._loaded_shards})
+        self.verification.expect(Kind.ZIPS, *self.listing.sizes(self.archive.key(""), ".zip"))
+        chosen = self._sampled() if self.verification.is_quick else {}
+        sound, unchanged = list[int](), set[int]()
         with ThreadPoolExecutor(_WORKERS) as pool:
             for number in numbers:
-                if self.verification.is_over():
-                    return
-                if number in stored and (facts := self._shards.find(number)) is not None:
+                if number not in stored and number not in self._summaries:
+                    self._compare(self._receipts(number), ())
+                elif number in stored and self.verification.is_unchanged(self._proof(number)):
                     unchanged.add(number)
-                    yield from self._sampled(number, facts, pool)
-                elif number in stored or number in indexed:
-                    yield from self._shard(number, sound, pool)
+                    if number in chosen:
+                        yield from self._unchanged(number, chosen[number], pool)
                 else:
-                    receipts = self.expected.receipts(shard_blocks(number))
-                    self._compare(receipts, (), is_sound=True)
-        yield from self._segments(Problem.NOT_PUBLISHED)
-        yield from self._segments(Problem.NOT_LOADED)
+                    yield from self._shard(number, chosen.get(number, ()), sound, pool)
+        yield from self._segments()
         # What follows from sound shards.
-        yield from self._documents.of_all(sound, unchanged, with_store=self.with_store)
+        documents = DocumentsCheck(self.archive, self.verification, self._remedy)
+        yield from documents.of_all(sound, unchanged, with_store=self.with_store)
         self.listing.cross_off_shards(self.archive.chain_id, unchanged)
         self.listing.cross_off(document_keys(self.archive, numbers))
 
-    def _sampled(
-        self, number: int, facts: ShardFacts, pool: ThreadPoolExecutor
+    @property
+    def _remedy(self) -> Remedy:
+        return RESTORE if self.holding is None else PUBLISH
+
+    @cached_property
+    def _summaries(self) -> Mapping[int, ShardSummary]:
+        """What the index says of each shard; nothing where it is damaged, which is found later."""
+        try:
+            return self.archive.index().shards
+        except (IntegrityError, OSError):
+            return {}
+
+    @cached_property
+    def _loaded_shards(self) -> Collection[int]:
+        return frozenset(map(shard_number, self.holding.segments if self.holding else ()))
+
+    def _receipts(self, number: int) -> _Receipts:
+        """What should be there of segments that begin in a shard."""
+        if self.holding is None or number not in self._loaded_shards:
+            return {}
+        receipts = self.holding.receipts(shard_blocks(number))
+        return {(r.table, r.blocks): r for r in receipts if r.table in HISTORY_TABLES}
+
+    def _sampled(self) -> Mapping[int, Collection[str]]:
+        """The ZIPs of all shards that a quick check reads: their paths by shard."""
+        prefix = self.archive.key("")
+        chosen: dict[int, set[str]] = {}
+        for key in self.listing.sample(prefix, ".zip", QUICK[Kind.ZIPS]):
+            first = key.rsplit("-", 2)[-2]
+            if first.isdecimal():  # others are strangers
+                number = shard_number(BlockRange(int(first), int(first)))
+                chosen.setdefault(number, set()).add(key.removeprefix(prefix))
+        return chosen
+
+    def _proof(self, number: int) -> Proof:
+        """A shard as listed, as the index has it, and the manifests that tell what is in it."""
+        place, (_, state) = self.archive.place(shard_path(number)), self._listed(number)
+        summary = self._summaries.get(number)
+        catalog = self.holding.catalog if self.holding else None
+        keys = [v.key for v in catalog.volumes_over(shard_blocks(number))] if catalog else []
+        facts = "\n".join((json.dumps(summary.row) if summary else "", *keys))
+        return Proof(place, state, hashlib.sha256(facts.encode()).hexdigest())
+
+    def _listed(self, number: int) -> tuple[int, str]:
+        return self.listing.shard_state(self.archive.chain_id, number)
+
+    def _unchanged(
+        self, number: int, paths: Collection[str], pool: ThreadPoolExecutor
     ) -> Iterator[Finding]:
-        """Count a shard that is as it was, and read the ZIPs of it that are chosen."""
-        check, entries = self.verification, list[Entry]()
-        kinds = [Kind.DOCUMENTS, Kind.HASH_FILES, Kind.PAGES]
-        size = sum(check.chooses(Kind.ZIPS, self._zips.total) for _ in range(facts.zips))
-        if size:
-            kinds.remove(Kind.DOCUMENTS)
-            entries, findings = self._entries(number)
-            yield from findings
-        for kind in kinds:
-            check.counts.expect(kind, is_chosen=bool(facts.documents))
-            check.counts.read(kind, 1 if facts.documents else 0)
-        chosen = random.sample(entries, min(size, len(entries)))
-        receipts: dict[Named, Receipt] = {}
-        for entry in chosen:
-            if not entry.is_bundle:
-                receipts |= self.expected.receipts(entry.blocks)
-        yield from self._zips.sampled(facts, chosen, receipts, pool)
+        """Read the ZIPs of the sample that are in a shard which is as it was."""
+        entries, finding = self._entries(number)
+        if finding is not None:
+            yield finding
+        chosen = [entry for entry in entries if entry.path in paths]
+        yield from self._zips(chosen, self._receipts(number), pool)
 
-    def _shard(self, number: int, sound: list[int], pool: ThreadPoolExecutor) -> Iterator[Finding]:
-        receipts = dict(self.expected.receipts(shard_blocks(number)))
-        entries, findings = self._entries(number)
-        yield from findings
-        is_sound = not findings
-        if self._compare(receipts, entries, is_sound=is_sound) and is_sound:
-            self._shards.add(number, entries)
-        key, chain_id = self.archive.key, self.archive.chain_id
-        self.listing.cross_off(key(f"{e.path}{end}") for e in entries for end in ("", ".sha256"))
-        self.listing.cross_off([key(shard_path(number))])
-        if not is_sound:  # what its ZIPs are, nobody says: none of them is a stranger
-            self.listing.cross_off_shards(chain_id, [number])
-        yield from self._zips.findings(entries, receipts, pool)
-        if is_sound:
-            sound.append(number)
-            # Now, as the shard was just read: to read one takes as long as all else with it.
-            yield from self._documents.of_shard(number)
+    def _shard(
+        self, number: int, paths: Collection[str], sound: list[int], pool: ThreadPoolExecutor
+    ) -> Iterator[Finding]:
+        archive, receipts = self.archive, self._receipts(number)
+        entries, finding = self._entries(number)
+        if finding is not None:
+            yield finding
+            # What its ZIPs are, nobody says: none of them is a stranger.
+            self.listing.cross_off_shards(archive.chain_id, [number])
+            return
+        is_as_loaded = self._compare(receipts, entries)
+        count, _ = self._listed(number)
+        # What is there besides may be too young to be a stranger: later checks must see it.
+        if is_as_loaded and number in self._summaries and count == 2 * len(entries) + _DOCUMENTS:
+            self.verification.found_sound(self._proof(number))
+        if self.verification.is_quick:
+            for entry in entries:
+                if entry.path not in paths:
+                    yield from self._present(entry)
+        keys = (archive.key(f"{e.path}{end}") for e in entries for end in ("", ".sha256"))
+        self.listing.cross_off([*keys, archive.key(shard_path(number))])
+        is_quick = self.verification.is_quick
+        chosen = [entry for entry in entries if not is_quick or entry.path in paths]
+        yield from self._zips(chosen, receipts, pool)
+        sound.append(number)
+        # Now, as the shard was just read: to read one takes as long as all else with it.
+        documents = DocumentsCheck(archive, self.verification, self._remedy)
+        yield from documents.of_shard(number)
 
-    def _entries(self, number: int) -> tuple[list[Entry], list[Finding]]:
-        """The entries of a shard; where it cannot be read none, and what is wrong."""
-        counts, place = self.verification.counts, self.archive.place(shard_path(number))
-        counts.expect(Kind.DOCUMENTS)
-        problem = Problem.BAD_INDEX
+    def _entries(self, number: int) -> tuple[Sequence[Entry], Finding | None]:
+        """The entries of a shard; where it cannot be read, what is wrong."""
+        place, problem = self.archive.place(shard_path(number)), Problem.DAMAGED
         try:
             data = self.archive.read(shard_path(number))
-            counts.read(Kind.DOCUMENTS, 0 if data is None else 1)
             if data is not None:
-                return [*self.archive.parse_shard(number, data).entries], []
-            what = "the index names it, and it is not there"
+                self.verification.took_document()
+                return self.archive.parse_shard(number, data).entries, None
+            problem, what = Problem.MISSING, "the index names it, and it is not there"
         except IntegrityError as error:
             what = str(error)
         except OSError as error:
             problem, what = Problem.UNREADABLE, unreadable(error, place)
-        return [], [Finding(problem, place, what, self._remedy)]
+        return (), Finding(problem, place, what, self._remedy)
 
-    def _compare(
-        self, receipts: Mapping[Named, Receipt], entries: Sequence[Entry], *, is_sound: bool
-    ) -> bool:
-        """Count what should be read, and note what is only in one of archive and warehouse.
+    def _present(self, entry: Entry) -> Iterator[Finding]:
+        """A ZIP that is not read is there, and its hash file."""
+        key, again = self.archive.key(entry.path), replace_zips(entry.table, entry.blocks)
+        for path, size in ((key, entry.bytes), (f"{key}.sha256", len(hash_line(entry)))):
+            yield from self.listing.present(path, size, "the index", self._remedy, again)
+
+    def _zips(
+        self, entries: Sequence[Entry], receipts: _Receipts, pool: ThreadPoolExecutor
+    ) -> Iterator[Finding]:
+        """Read ZIPs; each worker of the pool reads one at a time."""
+        is_quick = self.verification.is_quick
+        reader = ZipReader(self.archive, self.scratch, self._remedy, only_hashes=is_quick)
+
+        def check(entry: Entry) -> list[Finding]:
+            of_segment = None if entry.is_bundle else receipts.get((entry.table, entry.blocks))
+            return reader.findings(entry, of_segment)
+
+        for entry, findings in zip(entries, pool.map(check, entries), strict=True):
+            self.verification.took(Kind.ZIPS, entry.bytes)
+            yield from findings
+
+    def _compare(self, receipts: _Receipts, entries: Iterable[Entry]) -> bool:
+        """Note what is only in one of archive and warehouse.
 
         Returns whether that is nothing, also of what is not due yet.
         """
-        counts, is_whole = self.verification.counts, not self.verification.is_quick
+        if self.holding is None:
+            return True
         singles = {(entry.table, entry.blocks) for entry in entries if not entry.is_bundle}
-        absent = [key for key in receipts if key not in singles]
-        lacking = [key for key in absent if self.expected.is_due(key[1])]
-        counts.expect(Kind.ZIPS, len(lacking), is_chosen=is_whole)
-        counts.expect(Kind.CSVS, len(lacking), is_chosen=is_whole)
-        if is_sound:
-            for table, blocks in lacking:
+        lacking = [key for key in receipts if key not in singles]
+        for table, blocks in lacking:
+            if self.holding.is_due(blocks):
                 self._unpublished.setdefault(table, set()).add(blocks)
-        strange = {blocks for _, blocks in singles if not self.expected.is_loaded(blocks)}
+        strange = {blocks for _, blocks in singles if not self.holding.is_loaded(blocks)}
         self._not_loaded |= strange
-        return not (absent or strange)
+        return not (lacking or strange)
 
-    def _segments(self, problem: Problem) -> Iterator[Finding]:
+    def _segments(self) -> Iterator[Finding]:
         """What is only in one of archive and warehouse, as runs of blocks."""
-        if problem is Problem.NOT_PUBLISHED:
-            missing = set().union(*self._unpublished.values())
-            remedy, where = PUBLISH, "loaded, and not published"
-        else:
-            missing, where = self._not_loaded, "published, and the warehouse does not hold them"
-            remedy = Remedy(LOAD.commands, "until then the index alone proves these")
-        for run, beginning in run_sentences(missing):
+        place = self.archive.place("")
+        for run, beginning in run_sentences(set().union(*self._unpublished.values())):
             tables = [t for t, gaps in self._unpublished.items() if any(map(run.overlaps, gaps))]
-            suffix = f" ({', '.join(sorted(tables))})" if problem is Problem.NOT_PUBLISHED else ""
-            what = f"{beginning} {where}{suffix}"
-            yield Finding(problem, self.archive.place(""), what, remedy)
+            what = f"{beginning} loaded, and not published ({', '.join(sorted(tables))})"
+            yield Finding(Problem.NOT_PUBLISHED, place, what, PUBLISH)
+        for _, beginning in run_sentences(self._not_loaded):
+            what = f"{beginning} published, and the warehouse does not hold them"
+            remedy = Remedy(LOAD.commands, "until then the index alone proves these")
+            yield Finding(Problem.NOT_LOADED, place, what, remedy)

@@ -11,11 +11,9 @@ import json
 import os
 import re
 import sqlite3
-import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,8 +24,7 @@ from exporters.archive.sound_documents import HOME
 from transforms.objects import ObjectInfo
 from transforms.scratch import scratch_folder
 from transforms.stores.store import SCRATCH, Store
-from transforms.tables.registry import HISTORY_TABLES
-from transforms.verifying.findings import Finding, Problem, move_away
+from transforms.verifying.findings import Finding, Problem, Remedy, move_away
 from transforms.verifying.verification import YOUNG_SECONDS
 
 if TYPE_CHECKING:
@@ -42,24 +39,7 @@ _TABLE = (
     "create table objects (key text primary key, size, version, modified, chain, shard) "
     "without rowid"
 )
-
-
-@dataclass(slots=True)
-class ListedShard:
-    """The objects whose names belong to a shard: its documents, ZIPs and hash files."""
-
-    count: int = 0
-    _hash: _Hash = field(default_factory=hashlib.sha256)
-
-    def add(self, info: ObjectInfo) -> None:
-        """Take in an object, in the store's order."""
-        self.count += 1
-        self._hash.update(f"{info.key}\n{info.size} {info.version}\n".encode())
-
-    @property
-    def digest(self) -> str:
-        """The SHA-256 over all names, sizes and versions."""
-        return self._hash.hexdigest()
+_FIND = "select key, size, version, modified from objects where "
 
 
 class StoreListing:
@@ -70,14 +50,15 @@ class StoreListing:
 
     def __init__(self, store: Store, scratch: Path | None) -> None:
         self._stack = ExitStack()
-        folder = self._stack.enter_context(scratch_folder(scratch))
-        self._lock = threading.Lock()
+        self._path = self._stack.enter_context(scratch_folder(scratch)) / "objects.sqlite"
+        self._store = store
+        self._counts = Counter[tuple[str, int]]()
+        self._hashes = defaultdict[tuple[str, int], "_Hash"](hashlib.sha256)
         self.time = store.now()
-        self._path = folder / "objects.sqlite"
-        self._shards: dict[tuple[str, int], ListedShard] = {}
         try:
-            with self._locked():
-                self._con = sqlite3.connect(self._path, check_same_thread=False)
+            with self._on_disk():
+                self._con = sqlite3.connect(self._path)
+                self._stack.callback(self._con.close)
                 self._con.execute("pragma journal_mode = off").fetchall()
                 self._con.execute("pragma synchronous = off")
                 self._con.execute(_TABLE)
@@ -96,15 +77,16 @@ class StoreListing:
         if match is not None:
             chain = match[1] or match[3]
             number = int(match[2] or match[4]) // SHARD_BLOCKS
-            self._shards.setdefault((chain, number), ListedShard()).add(info)
+            self._counts[chain, number] += 1
+            facts = f"{info.key}\n{info.size} {info.version}\n"
+            self._hashes[chain, number].update(facts.encode())
         return info.key, info.size, info.version, info.modified, chain, number
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """One at a time; that there is no room on the disk is an error of the machine."""
+    def _on_disk(self) -> Iterator[None]:
+        """That there is no room on the disk is an error of the machine."""
         try:
-            with self._lock:
-                yield
+            yield
         except sqlite3.OperationalError as error:
             # It says that there is no room, or that a write failed, and never where.
             number = errno.ENOSPC if "full" in str(error) else errno.EIO
@@ -113,89 +95,75 @@ class StoreListing:
 
     def close(self) -> None:
         """Forget it."""
-        if hasattr(self, "_con"):
-            self._con.close()
         self._stack.close()
 
     def find(self, key: str) -> ObjectInfo | None:
-        """An object that was listed, and was not crossed off."""
-        with self._locked():
-            query = "select key, size, version, modified from objects where key = ?"
-            row = self._con.execute(query, [key]).fetchone()
-        return ObjectInfo(*row) if row else None
+        """An object as listed; a listing is not believed, what it lacks is asked for by name."""
+        with self._on_disk():
+            row = self._con.execute(f"{_FIND} key = ?", [key]).fetchone()
+        return ObjectInfo(*row) if row else self._store.head(key)
 
-    def count(self, first: str, ending: str) -> int:
-        """How many listed keys begin and end so."""
-        with self._locked():
-            query = "select count(*) from objects where key >= ? and key < ? and key glob ?"
-            after = f"{first}\U0010ffff"
-            return int(self._con.execute(query, [first, after, f"*{ending}"]).fetchone()[0])
+    def present(
+        self, key: str, size: int, named_by: str, missing: Remedy, damaged: Remedy
+    ) -> Iterator[Finding]:
+        """That an object is not there, or not with all its bytes."""
+        info, place = self.find(key), self._store.describe(key)
+        if info is None:
+            what = f"{named_by} names it, and it is not there"
+            yield Finding(Problem.MISSING, place, what, missing)
+        elif info.size != size:
+            what = f"it has {info.size} bytes, not {size}"
+            yield Finding(Problem.DAMAGED, place, what, damaged)
+
+    def sizes(self, first: str, ending: str) -> tuple[int, int]:
+        """How many listed keys begin and end so, and how many bytes they have."""
+        query = (
+            "select count(*), coalesce(sum(size), 0) from objects "
+            "where key >= ? and key < ? and key glob ?"
+        )
+        with self._on_disk():
+            values = [first, f"{first}\U0010ffff", f"*{ending}"]
+            count, size = self._con.execute(query, values).fetchone()
+        return int(count), int(size)
+
+    def sample(self, first: str, ending: str, number: int) -> list[str]:
+        """So many of the listed keys that begin and end so, at random."""
+        query = (
+            "select key from objects where key >= ? and key < ? and key glob ? "
+            "order by random() limit ?"
+        )
+        with self._on_disk():
+            values = [first, f"{first}\U0010ffff", f"*{ending}", number]
+            return [str(key) for (key,) in self._con.execute(query, values)]
 
     def cross_off(self, keys: Iterable[str]) -> None:
         """These are accounted for."""
-        with self._locked():
+        with self._on_disk():
             self._con.executemany("delete from objects where key = ?", [(key,) for key in keys])
 
-    def shard(self, chain_id: str, number: int) -> ListedShard:
-        """What was listed of a chain's shard."""
-        return self._shards.get((chain_id, number), ListedShard())
+    def shard_state(self, chain_id: str, number: int) -> tuple[int, str]:
+        """How many objects were listed of a chain's shard; the SHA-256 over what was listed."""
+        shard = (chain_id, number)
+        return self._counts[shard], self._hashes[shard].hexdigest()
 
     def cross_off_shards(self, chain_id: str, numbers: Iterable[int]) -> None:
         """All that was listed of these shards of a chain is accounted for."""
-        with self._locked():
-            chosen = "chain = ? and shard in (select value from json_each(?))"
+        chosen = "chain = ? and shard in (select value from json_each(?))"
+        with self._on_disk():
             delete = f"delete from objects where {chosen}"  # noqa: S608 - ours
             self._con.execute(delete, [chain_id, json.dumps([*numbers])])
 
     def left(self, first: str = "") -> Iterator[ObjectInfo]:
         """What was not crossed off of keys that begin so, by key."""
-        query = (
-            "select key, size, version, modified from objects "
-            "where key > ? and key < ? order by key limit ?"
-        )
         last, after = first, f"{first}\U0010ffff"
         while True:
-            with self._locked():
+            with self._on_disk():
+                query = f"{_FIND} key > ? and key < ? order by key limit ?"
                 rows = self._con.execute(query, [last, after, _AT_ONCE]).fetchall()
             yield from (ObjectInfo(*row) for row in rows)
             if len(rows) < _AT_ONCE:
                 return
             last = rows[-1][0]
-
-    def folders(self) -> list[str]:
-        """The first parts of all keys that have several."""
-        with self._locked():
-            query = (
-                "select distinct substr(key, 1, instr(key, '/') - 1) from objects "
-                "where instr(key, '/') > 0 order by 1"
-            )
-            return [str(name) for (name,) in self._con.execute(query)]
-
-
-@contextmanager
-def local_copy(store: Store, key: str, scratch: Path | None, name: str) -> Iterator[Path]:
-    """An object as a local file: a folder's own, or a copy of this name, for the block.
-
-    Raises `FileNotFoundError` where it is not there.
-    """
-    own = store.path(key)
-    if own is not None:
-        if not own.is_file():
-            raise FileNotFoundError(own)
-        yield own
-        return
-    with scratch_folder(scratch) as folder:
-        copy = folder / name
-        store.fetch(key, copy)
-        yield copy
-
-
-_TABLES = "|".join(HISTORY_TABLES)
-_OURS = re.compile(
-    rf"[^/]+/(?:(?:{_TABLES})/[^/]+-\d+-\d+\.zip(?:\.sha256)?"
-    r"|index/(?:blocks-)?\d+\.(?:json|html|sha256)|index\.(?:json|html)|revisions(?:\.copy)?\.json"
-    r"|(?:latest|conditions)\.json|strata\.(?:sql|duckdb)|SHA256SUMS|(?:SHA256SUMS|index\.json)\.minisig)"
-)
 
 
 def stranger_findings(
@@ -203,14 +171,14 @@ def stranger_findings(
 ) -> Iterator[Finding]:
     """Yield what is left of a listing from which all that is named was crossed off.
 
-    What a publisher at work may have put there, and not named yet, is none for an hour.
+    None is younger than an hour: a publisher at work may not have named it yet.
     """
     listing.cross_off((CHAINS, HOME))
     folders: Counter[str] = Counter()
     for info in listing.left():
         top, slash, _ = info.key.partition("/")
         is_young = listing.time - info.modified < YOUNG_SECONDS
-        if top == SCRATCH or (is_young and _OURS.fullmatch(info.key)):
+        if top == SCRATCH or is_young:
             continue
         if slash and top not in chains:
             folders[top] += 1

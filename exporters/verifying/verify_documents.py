@@ -4,56 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 from exporters.archive.archive import CHAINS, Archive, chains, read_small
-from exporters.archive.documents import ArchiveDocument, chain_documents, documents, shard_documents
+from exporters.archive.documents import (
+    ArchiveDocument,
+    Wave,
+    chain_documents,
+    documents,
+    shard_documents,
+)
 from exporters.archive.hash_lists import ENDING, SIGNATURES, SUMS, parse_sums
 from exporters.archive.lake_place import LAKE
 from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL, unsealed_sql
 from exporters.archive.revisions import REVISIONS, parse_revisions
-from exporters.archive.sound_documents import HOME
+from exporters.archive.sound_documents import HOME, INDEX
 from exporters.signing_keys import PublicKey, check_signature
+from exporters.verifying.listing import StoreListing
 from transforms.errors import IntegrityError
 from transforms.lake.public_views import file_lists
-from transforms.stores.read_only import ReadOnlyStore
-from transforms.stores.store import Store, content_sha256
+from transforms.stores.store import content_sha256
 from transforms.verifying.findings import Finding, Problem, Remedy, unreadable
-from transforms.verifying.verification import Counts, Kind
+from transforms.verifying.verification import Verification
 
-_KINDS = {".html": Kind.PAGES, ".sha256": Kind.HASH_FILES, "": Kind.HASH_FILES}
+_ABSENT = "it should be there, and is not"
 _PUT_BACK = Remedy((), "put it back from a mirror or a backup: nothing else says this")
-
-
-class RightStore(ReadOnlyStore):
-    """A store for reading; documents that were computed stand in the place of those stored.
-
-    So a damaged document does not keep what follows from it from being held against what is right.
-    """
-
-    def __init__(self, store: Store) -> None:
-        super().__init__(store)
-        self._right: dict[str, bytes] = {}
-
-    def correct(self, key: str, content: bytes) -> None:
-        """Answer with this from now on."""
-        self._right[key] = content
-
-    def read(
-        self, key: str, start: int = 0, length: int | None = None, *, version: str | None = None
-    ) -> bytes:
-        """The right bytes where they are known, and those stored otherwise."""
-        if key not in self._right:
-            return self.store.read(key, start, length, version=version)
-        return self._right[key][start : None if length is None else start + length]
+_SIGN = Remedy(("strata publish",), "with STRATA_SIGNING_KEY set to the right key")
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentsCheck:
-    """The check of one chain's documents; what was read is counted."""
+    """The check of one chain's documents."""
 
     archive: Archive
-    counts: Counts
+    verification: Verification
     remedy: Remedy
 
     def of_shard(self, number: int) -> Iterator[Finding]:
@@ -66,59 +49,59 @@ class DocumentsCheck:
     ) -> Iterator[Finding]:
         """Compute what follows from these shards together, and compare it with what is there.
 
-        They are sound; that `unchanged` ones follow was compared before. `with_store` includes the
-        list of all chains, and their page.
+        They are sound; that `unchanged` ones follow was compared before. Where something is wrong,
+        what is written after it is not compared, as it may follow from that. `with_store` includes
+        the list of all chains, and their page.
         """
-        right = RightStore(self.archive.store)
-        yield from self._revisions()
-        chain = Archive(right, self.archive.chain_id)
-        for document in chain_documents(chain, numbers, unchanged):
-            if document.key not in (CHAINS, HOME) or with_store:
-                yield from self._document(document, right)
+        problem = self._revisions_problem()
+        if problem is not None:
+            yield problem
+            return
+        damaged = Wave.SIGNATURES
+        for document in chain_documents(self.archive, numbers, unchanged):
+            if document.wave > damaged or (document.key in (CHAINS, HOME) and not with_store):
+                continue
+            for finding in self._document(document):
+                damaged = document.wave
+                yield finding
+                if document.key == CHAINS:
+                    return
 
-    def _document(
-        self, document: ArchiveDocument, right: RightStore | None = None
-    ) -> Iterator[Finding]:
+    def _document(self, document: ArchiveDocument) -> Iterator[Finding]:
         archive, place = self.archive, self.archive.store.describe(document.key)
-        kind = _KINDS.get(PurePosixPath(document.key).suffix, Kind.DOCUMENTS)
-        self.counts.expect(kind)
-        stored, problem, what = None, Problem.BAD_INDEX, "it should be there, and is not"
+        problem = Problem.DAMAGED
         try:
             stored = read_small(archive.store, document.key)
-        except OSError as error:
-            problem, what = Problem.UNREADABLE, unreadable(error, place)
+            if stored is not None:
+                self.verification.took_document()
+                if document.key == archive.key(INDEX):
+                    archive.index()
+                elif document.key == CHAINS:
+                    chains(archive.store)
+            if stored == document.content(stored):
+                return
+            what = "it does not follow from what is published"
+            if stored is None:
+                problem, what = Problem.MISSING, _ABSENT
         except IntegrityError as error:
             what = str(error)
-        if stored is None:
-            yield Finding(problem, place, what, self.remedy)
-        self.counts.read(kind, 0 if stored is None else 1)
-        damage = ""
-        if document.key in (archive.key("index.json"), CHAINS):  # others are made from these
-            try:
-                archive.index() if document.key != CHAINS else chains(archive.store)
-            except (IntegrityError, OSError) as error:
-                damage = str(error)
-        expected = document.content(None if damage else stored)
-        if right is not None:
-            right.correct(document.key, expected)
-        if stored is not None and stored != expected:
-            what = damage or "it does not follow from what is published"
-            yield Finding(Problem.BAD_INDEX, place, what, self.remedy)
+        except OSError as error:
+            problem, what = Problem.UNREADABLE, unreadable(error, place)
+        yield Finding(problem, place, what, self.remedy)
 
-    def _revisions(self) -> Iterator[Finding]:
+    def _revisions_problem(self) -> Finding | None:
+        """What is wrong with the list of replaced files; None, if nothing."""
         archive, place = self.archive, self.archive.place(REVISIONS)
         stored = archive.read(REVISIONS)
-        if stored is None and REVISIONS not in parse_sums(archive.read(SUMS) or b""):
-            return
-        self.counts.expect(Kind.DOCUMENTS)
-        self.counts.read(Kind.DOCUMENTS, 0 if stored is None else 1)
         if stored is None:
-            what = "it should be there, and is not"
-            yield Finding(Problem.BAD_INDEX, place, what, _PUT_BACK)
+            is_named = REVISIONS in parse_sums(archive.read(SUMS) or b"")
+            return Finding(Problem.MISSING, place, _ABSENT, _PUT_BACK) if is_named else None
+        self.verification.took_document()
         try:
             parse_revisions(stored, archive)
         except IntegrityError as error:
-            yield Finding(Problem.BAD_INDEX, place, str(error), _PUT_BACK)
+            return Finding(Problem.DAMAGED, place, str(error), _PUT_BACK)
+        return None
 
 
 def document_keys(archive: Archive, numbers: Sequence[int]) -> Iterator[str]:
@@ -129,54 +112,47 @@ def document_keys(archive: Archive, numbers: Sequence[int]) -> Iterator[str]:
     yield from (document.key for document in documents(archive, numbers))
 
 
-_SIGN = Remedy(("strata publish",), "with STRATA_SIGNING_KEY set to the right key")
-
-
-def signature_findings(
-    archive: Archive, public_key: PublicKey, counts: Counts
-) -> Iterator[Finding]:
+def signature_findings(archive: Archive, public_key: PublicKey) -> Iterator[Finding]:
     """Yield which documents of a chain are not signed by the key."""
     for name in SIGNATURES:
         place = archive.place(f"{name}{ENDING}")
-        counts.expect(Kind.DOCUMENTS)
         data, signature = archive.read(name), archive.read(f"{name}{ENDING}")
-        counts.read(Kind.DOCUMENTS, 0 if signature is None else 1)
         if data is None:
             continue  # that it is gone is found where it is read
         if signature is None:
             what = f"{name} is not signed, or its signature is gone"
-            yield Finding(Problem.BAD_SIGNATURE, place, what, _SIGN)
+            yield Finding(Problem.MISSING, place, what, _SIGN)
             continue
         try:
             check_signature(data, signature, public_key, archive.place(name))
         except IntegrityError as error:
-            yield Finding(Problem.BAD_SIGNATURE, place, str(error), _SIGN)
+            yield Finding(Problem.DAMAGED, place, str(error), _SIGN)
 
 
-def public_findings(archive: Archive, counts: Counts, remedy: Remedy) -> Iterator[Finding]:
-    """Yield what is wrong with the two documents of a chain; nothing where it has none."""
+def public_findings(
+    archive: Archive, verification: Verification, listing: StoreListing, remedy: Remedy
+) -> Iterator[Finding]:
+    """Yield what is wrong with the SQL of a chain and its database; nothing where it has none."""
     data, place = archive.read(PUBLIC_SQL), archive.place(PUBLIC_SQL)
     if data is None:
         return
-    with_address = Remedy(remedy.commands, remedy.note or "with STRATA_PUBLIC_URL set")
-    counts.expect(Kind.DOCUMENTS, 2)
-    counts.read(Kind.DOCUMENTS)
+    again = Remedy(remedy.commands, remedy.note or "with STRATA_PUBLIC_URL set")
+    verification.took_document()
     try:
         statements, sha256 = unsealed_sql(data, place)
-    except IntegrityError as error:
-        counts.read(Kind.DOCUMENTS)  # nothing else says what the database should be
-        yield Finding(Problem.BAD_INDEX, place, str(error), with_address)
+    except IntegrityError as error:  # nothing else says what the database should be
+        yield Finding(Problem.DAMAGED, place, str(error), again)
         return
-    start = archive.key(f"{LAKE}/")
-    there = {info.key for info in archive.store.list(start)}
-    for files in file_lists(statements) if there else ():  # a mirror may have no lake
+    has_lake = next(listing.left(archive.key(f"{LAKE}/")), None)  # a mirror may have none
+    for files in file_lists(statements) if has_lake else ():
         for name in files.files:
-            if f"{start}{files.table}/{name}" not in there:
-                what = f"it names {LAKE}/{files.table}/{name}, which is not there"
-                yield Finding(Problem.BAD_INDEX, place, what, with_address)
-    database = archive.read(PUBLIC_DATABASE)
-    counts.read(Kind.DOCUMENTS, 0 if database is None else 1)
-    if database is None or content_sha256(database) != sha256:
-        is_there = f"it does not hash to the SHA-256 that {PUBLIC_SQL} has of it"
-        what = "it should be there, and is not" if database is None else is_there
-        yield Finding(Problem.BAD_INDEX, archive.place(PUBLIC_DATABASE), what, with_address)
+            path = f"{LAKE}/{files.table}/{name}"
+            if listing.find(archive.key(path)) is None:
+                what = f"it names {path}, which is not there"
+                yield Finding(Problem.DAMAGED, place, what, again)
+    database, place = archive.read(PUBLIC_DATABASE), archive.place(PUBLIC_DATABASE)
+    if database is None:
+        yield Finding(Problem.MISSING, place, _ABSENT, again)
+    elif content_sha256(database) != sha256:
+        what = f"it does not hash to the SHA-256 that {PUBLIC_SQL} has of it"
+        yield Finding(Problem.DAMAGED, place, what, again)

@@ -7,30 +7,20 @@ import hashlib
 import zipfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Csv, Entry
 from exporters.archive.hash_lists import hash_line
-from exporters.archive.shards import shard_number, shard_path
 from exporters.exports.plan import NotHeldError
 from exporters.publishing.bundles import spliced_bundle
-from exporters.publishing.request import block_times
-from exporters.verifying.listing import local_copy
-from exporters.zips.reader import read_members
-from exporters.zips.sources import LocalSource
 from transforms.errors import IntegrityError, RangeError
-from transforms.stores.store import content_sha256
-from transforms.verifying.findings import (
-    PUBLISH,
-    Finding,
-    Problem,
-    Remedy,
-    replace_zips,
-    unreadable,
-)
+from transforms.scratch import scratch_folder
+from transforms.stores.store import Store, content_sha256
+from transforms.verifying.findings import Finding, Problem, Remedy, replace_zips, unreadable
 from transforms.warehouse.manifests.receipts import Receipt
 
 _CHUNK_BYTES = 1024 * 1024
@@ -42,149 +32,127 @@ _DAMAGED = (
 )
 
 
-@dataclass(slots=True)
-class ZipCheck:
-    """What was read of one ZIP, and found."""
-
-    entry: Entry
-    findings: list[Finding] = field(default_factory=list)
-    zips: int = 0
-    csvs: int = 0
-    hash_files: int = 0
-
-    def find(self, problem: Problem, place: str, what: str, remedy: Remedy | None = None) -> None:
-        """Take in what is wrong; unless a remedy is named the ZIP is put there again."""
-        again = replace_zips(self.entry.table, self.entry.blocks)
-        self.findings.append(Finding(problem, place, what, remedy or again))
-
-
 @dataclass(frozen=True, slots=True)
 class ZipReader:
     """Reads the ZIPs of an archive; `only_hashes` leaves out what is in them.
 
-    `missing` mends a ZIP or a hash file that is not there.
+    `missing` mends a ZIP or a hash file that is not there. Of a bucket's, one at a time is copied
+    below `scratch`.
     """
 
     archive: Archive
-    scratch: Path | None = None
-    missing: Remedy = PUBLISH
+    scratch: Path | None
+    missing: Remedy
     only_hashes: bool = False
 
-    def check(self, entry: Entry, receipt: Receipt | None) -> ZipCheck:
+    def findings(self, entry: Entry, receipt: Receipt | None) -> list[Finding]:
         """Compare a ZIP, and what lies beside it, with its entry, and that with the receipt."""
-        check, place = ZipCheck(entry), self.archive.place(entry.path)
-        rows, hashes = sum(csv.rows for csv in entry.members), [csv.sha256 for csv in entry.members]
-        if receipt is not None and (rows, hashes) != (receipt.rows, [receipt.sha256]):
-            what = (
-                f"its index entry has {rows} rows and SHA-256 {', '.join(hashes)}, the warehouse "
-                f"{receipt.rows} rows and {receipt.sha256}"
-            )
-            commands = replace_zips(entry.table, entry.blocks).commands
-            remedy = Remedy(commands, "if the warehouse is right")
-            check.find(Problem.DISAGREEMENT, place, what, remedy)
+        place, again = self.archive.place(entry.path), replace_zips(entry.table, entry.blocks)
+        findings = []
         try:
-            store, key = self.archive.store, self.archive.key(entry.path)
-            with local_copy(store, key, self.scratch, "copy.zip") as copy:
-                check.zips = 1
-                self._zip(check, place, copy)
+            key = self.archive.key(entry.path)
+            with _local_copy(self.archive.store, key, self.scratch) as copy:
+                if what := self._problem(entry, copy):
+                    findings.append(Finding(Problem.DAMAGED, place, what, again))
+                elif what := _disagreement(entry, receipt):
+                    remedy = Remedy(again.commands, "if the warehouse is right")
+                    findings.append(Finding(Problem.DISAGREEMENT, place, what, remedy))
         except FileNotFoundError:
             what = "the index names it, and it is not there"
-            check.find(Problem.MISSING, place, what, self.missing)
+            findings.append(Finding(Problem.MISSING, place, what, self.missing))
         except IntegrityError as error:
-            check.find(Problem.ALTERED, place, str(error))
+            findings.append(Finding(Problem.DAMAGED, place, str(error), again))
         except OSError as error:
-            check.find(Problem.UNREADABLE, place, unreadable(error, place))
-        self._hash_file(check, f"{place}.sha256")
-        return check
+            findings.append(Finding(Problem.UNREADABLE, place, unreadable(error, place), again))
+        return [*findings, *self._hash_file(entry, again)]
 
-    def _zip(self, check: ZipCheck, place: str, copy: Path) -> None:
-        entry, size, sha256 = check.entry, copy.stat().st_size, content_sha256(copy)
-        is_altered = (size, sha256) != (entry.bytes, entry.sha256)
-        if is_altered:
-            what = (
-                f"it has {size} bytes with SHA-256 {sha256}, its entry says {entry.bytes} with "
-                f"{entry.sha256}"
-            )
-            check.find(Problem.ALTERED, place, what)
-        if not self.only_hashes:
-            before = len(check.findings)
-            self._content(check, place, copy)
-            if not is_altered and len(check.findings) == before:
-                self._runs(check, place, copy)
-
-    def _hash_file(self, check: ZipCheck, place: str) -> None:
+    def _hash_file(self, entry: Entry, again: Remedy) -> Iterator[Finding]:
+        place = self.archive.place(f"{entry.path}.sha256")
         try:
-            content = self.archive.read(f"{check.entry.path}.sha256")
-        except (IntegrityError, OSError) as error:
-            what = unreadable(error, place) if isinstance(error, OSError) else str(error)
-            check.find(Problem.BAD_HASH_FILE, place, what, self.missing)
-            return
-        if content is None:
-            what = "it should be there, and is not"
-            check.find(Problem.BAD_HASH_FILE, place, what, self.missing)
-            return
-        check.hash_files = 1
-        if content != hash_line(check.entry):
-            check.find(Problem.BAD_HASH_FILE, place, "it does not say what the index says")
+            content = self.archive.read(f"{entry.path}.sha256")
+        except IntegrityError as error:
+            yield Finding(Problem.DAMAGED, place, str(error), self.missing)
+        except OSError as error:
+            yield Finding(Problem.UNREADABLE, place, unreadable(error, place), self.missing)
+        else:
+            if content is None:
+                what = "it should be there, and is not"
+                yield Finding(Problem.MISSING, place, what, self.missing)
+            elif content != hash_line(entry):
+                what = "it does not say what the index says"
+                yield Finding(Problem.DAMAGED, place, what, again)
 
-    def _content(self, check: ZipCheck, place: str, copy: Path) -> None:
-        entry = check.entry
+    def _problem(self, entry: Entry, copy: Path) -> str:
+        """How a ZIP is not what its entry says; "" if it is."""
+        size, sha256 = copy.stat().st_size, content_sha256(copy)
+        if (size, sha256) != (entry.bytes, entry.sha256):
+            said = f"its entry says {entry.bytes} with {entry.sha256}"
+            return f"it has {size} bytes with SHA-256 {sha256}, {said}"
+        if self.only_hashes:
+            return ""
         try:
             with zipfile.ZipFile(copy) as opened:
-                names = opened.namelist()
-                if names != [member.name for member in entry.members]:
-                    what = f"it holds {', '.join(names) or 'nothing'}"
-                    check.find(Problem.BAD_ZIP, place, what)
-                    return
-                for member in entry.members:
-                    with opened.open(member.name) as text:
-                        for what in _csv_problems(member, text):
-                            check.find(Problem.BAD_ZIP, place, what)
-                    check.csvs += 1
+                if problem := _content_problem(entry, opened):
+                    return problem
                 checksums = [(info.CRC, info.file_size) for info in opened.infolist()]
         except _DAMAGED as error:
             # EINVAL is what a length of nonsense gives: it is about the bytes.
             if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
                 raise
-            check.find(Problem.BAD_ZIP, place, f"it does not unpack: {error}")
-            return
-        if entry.is_bundle:
-            self._bundle(check, place, checksums)
+            return f"it does not unpack: {error}"
+        return self._bundle_problem(entry, checksums) if entry.is_bundle else ""
 
-    def _runs(self, check: ZipCheck, place: str, copy: Path) -> None:
-        """Hold runs and times in the index, by which ranges are found, against the ZIP."""
-        entry = check.entry
+    def _bundle_problem(self, entry: Entry, checksums: list[tuple[int, int]]) -> str:
         try:
-            source = LocalSource.open(copy)
-            members = read_members(source)
-            pairs = zip(members, entry.members, strict=True)
-            times = [block_times(source, member, csv.schema) for member, csv in pairs]
-        except IntegrityError as error:
-            check.find(Problem.BAD_ZIP, place, str(error))
-            return
-        shard = self.archive.place(shard_path(shard_number(entry.blocks)))
-        is_same = {
-            "runs": [(m.header, m.body) for m in members] == [csv.runs for csv in entry.members],
-            "times": times == [csv.times for csv in entry.members],
-        }
-        for name in (name for name, same in is_same.items() if not same):
-            what = f"it has other {name} for {entry.path} than the ZIP"
-            check.find(Problem.BAD_INDEX, shard, what)
-
-    def _bundle(self, check: ZipCheck, place: str, checksums: list[tuple[int, int]]) -> None:
-        try:
-            layout = spliced_bundle(self.archive, check.entry)
+            layout = spliced_bundle(self.archive, entry)
         except NotHeldError:
-            return  # a mirror need not have them, where its archive had lost or damaged one
+            return ""  # a mirror need not have them, where its archive had lost or damaged one
         except (RangeError, IntegrityError, FileNotFoundError) as error:
-            what = f"its single-segment ZIPs cannot be joined to compare them: {error}"
-            check.find(Problem.BAD_BUNDLE, place, what)
-            return
-        if checksums != [(member.crc32, member.csv_bytes) for member in layout.members]:
-            check.find(Problem.BAD_BUNDLE, place, "it is not its single-segment ZIPs joined")
+            return f"its single-segment ZIPs cannot be joined to compare them: {error}"
+        if checksums == [(member.crc32, member.csv_bytes) for member in layout.members]:
+            return ""
+        return "it is not its single-segment ZIPs joined"
 
 
-def _csv_problems(member: Csv, text: IO[bytes]) -> Iterator[str]:
+@contextmanager
+def _local_copy(store: Store, key: str, scratch: Path | None) -> Iterator[Path]:
+    """An object as a local file: a folder's own, or a copy, for the block.
+
+    Raises `FileNotFoundError` where it is not there.
+    """
+    own = store.path(key)
+    if own is not None:
+        if not own.is_file():
+            raise FileNotFoundError(own)
+        yield own
+        return
+    with scratch_folder(scratch) as folder:
+        store.fetch(key, folder / "copy.zip")
+        yield folder / "copy.zip"
+
+
+def _disagreement(entry: Entry, receipt: Receipt | None) -> str:
+    """How a ZIP's entry has another CSV than the warehouse; "" if not."""
+    rows, hashes = entry.rows, [csv.sha256 for csv in entry.members]
+    if receipt is None or (rows, hashes) == (receipt.rows, [receipt.sha256]):
+        return ""
+    own = f"its index entry has {rows} rows and SHA-256 {', '.join(hashes)}"
+    return f"{own}, the warehouse {receipt.rows} rows and {receipt.sha256}"
+
+
+def _content_problem(entry: Entry, opened: zipfile.ZipFile) -> str:
+    """How a ZIP holds other CSVs than its entry says; "" if not."""
+    names = opened.namelist()
+    if names != [member.name for member in entry.members]:
+        return f"it holds {', '.join(names) or 'nothing'}"
+    for member in entry.members:
+        with opened.open(member.name) as text:
+            if problem := _csv_problem(member, text):
+                return problem
+    return ""
+
+
+def _csv_problem(member: Csv, text: IO[bytes]) -> str:
     digest, size, lines, quotes = hashlib.sha256(), 0, 0, 0
     header = b""
     while chunk := text.read(_CHUNK_BYTES):
@@ -198,9 +166,8 @@ def _csv_problems(member: Csv, text: IO[bytes]) -> Iterator[str]:
         quotes += len(pieces) - 1
     facts = (size, lines - 1, digest.hexdigest())
     if facts != (member.bytes, member.rows, member.sha256):
-        yield (
+        return (
             f"{member.name} has {size} bytes, {lines - 1} rows, SHA-256 {facts[2]}; its entry says "
             f"{member.bytes} bytes, {member.rows} rows, {member.sha256}"
         )
-    if header != member.schema.header:
-        yield f"{member.name} has other columns than its entry"
+    return "" if header == member.schema.header else f"{member.name} has other columns than said"

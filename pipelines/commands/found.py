@@ -1,17 +1,15 @@
-"""What checks show, whichever command runs them: findings with commands, and what was read."""
+"""What checks show: findings with commands, and what was read."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 
 from pipelines.commands.display import Screen
-from pipelines.site.site_check import count_table, summary
-from transforms.verifying.findings import Finding
-from transforms.verifying.verification import Verification
+from pipelines.site.site_check import count_rows, summary
+from transforms.verifying.findings import Finding, Remedy
+from transforms.verifying.verification import Kind, Verification
 
-_MOST_FINDINGS = 1000
 _PLACES = {
     "publish": ("warehouse", "archive"),
     "status": ("warehouse", "archive"),
@@ -20,74 +18,56 @@ _PLACES = {
 """The places that a command of a remedy can be given."""
 
 
-@dataclass(slots=True)
-class FindingList:
-    """The first findings, and how many there are."""
-
-    first: list[Finding] = field(default_factory=list)
-    count: int = 0
-
-    def add(self, finding: Finding) -> None:
-        """Keep a finding, if it is among the first."""
-        self.count += 1
-        if len(self.first) < _MOST_FINDINGS:
-            self.first.append(finding)
-
-
 def show_findings(
-    screen: Screen, check: Verification, tally: FindingList, locations: Mapping[str, str | None]
+    screen: Screen,
+    check: Verification,
+    findings: Sequence[Finding],
+    number: int,
+    locations: Mapping[str, str | None],
 ) -> None:
-    """Show what was found and read; `locations` are the places that the command was given."""
-    findings = [(finding, _commands(finding, locations)) for finding in tally.first]
-    facts = [_facts(finding, commands) for finding, commands in findings]
+    """Show the first of so many findings, and what was read.
+
+    `locations` are the places that the command was given.
+    """
+    remedies = [_completed(finding.remedy, locations) for finding in findings]
+    facts = [
+        {
+            "problem": finding.problem.value,
+            "where": finding.place,
+            "what": finding.what,
+            "remedy": str(remedy),
+            "commands": list(remedy.commands),
+        }
+        for finding, remedy in zip(findings, remedies, strict=True)
+    ]
     shown = ((fact["problem"], fact["where"], fact["what"], fact["remedy"]) for fact in facts)
     screen.table("findings", ("problem", "where", "what", "what to do"), shown)
-    if tally.count > len(findings):
-        screen.show(f"and {tally.count - len(findings):,} more findings")
-    columns, rows = count_table(check.counts)
-    screen.table("read", columns, rows)
-    screen.show(summary(check, tally.count))
+    if number > len(findings):
+        screen.show(f"and {number - len(findings):,} more findings")
+    screen.table("read", ("what", "read", "of"), count_rows(check))
+    screen.show(summary(check, number))
     screen.document(
         {
             "findings": facts,
-            "more_findings": tally.count - len(findings),
+            "more_findings": number - len(findings),
             "read": {
-                kind.name.lower(): {"read": c.read, "expected": c.expected}
-                for kind, c in check.counts.kinds.items()
+                kind.name.lower(): {"read": check.read[kind], "expected": check.there[kind]}
+                for kind in Kind
             },
             "sample": check.is_quick,
-            "unchanged": {"shards": len(check.sound.unchanged), "of": check.sound.total},
-            "finished": not check.was_stopped,
+            "unchanged": {"shards": check.unchanged, "of": check.shards},
         }
     )
 
 
-def _facts(finding: Finding, commands: tuple[str, ...]) -> dict[str, object]:
-    return {
-        "problem": finding.problem.value,
-        "where": finding.place,
-        "what": finding.what,
-        "remedy": "; ".join(_advice(finding, commands)),
-        "commands": list(commands),
-    }
-
-
-def _advice(finding: Finding, commands: tuple[str, ...]) -> Iterator[str]:
-    if commands:
-        yield ", then ".join(commands)
-    if finding.remedy.note:
-        yield finding.remedy.note
-
-
-def _commands(finding: Finding, locations: Mapping[str, str | None]) -> tuple[str, ...]:
-    """The commands of a remedy, with the places that this one was given."""
+def _completed(remedy: Remedy, locations: Mapping[str, str | None]) -> Remedy:
+    """A remedy whose commands have the places that this one was given."""
 
     def completed(text: str) -> str:
         words = text.split(" ", 2)
-        if words[0] != "strata":
-            return text
-        places = ((name, locations[name]) for name in _PLACES.get(words[1], ()))
+        names = _PLACES.get(words[1], ()) if words[0] == "strata" else ()
+        places = ((name, locations[name]) for name in names)
         options = (f"--{name} {shlex.quote(place)}" for name, place in places if place)
         return " ".join([text, *options])
 
-    return tuple(map(completed, finding.remedy.commands))
+    return Remedy(tuple(map(completed, remedy.commands)), remedy.note)

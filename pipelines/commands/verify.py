@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import click
 
 from exporters.signing_keys import read_public_key
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import DAMAGED, OK
-from pipelines.commands.found import FindingList, show_findings
+from pipelines.commands.found import show_findings
 from pipelines.commands.options import (
     archive_option,
     json_option,
     open_site,
     warehouse_option,
 )
-from pipelines.site.site_check import proven_before, verify_site
+from pipelines.site.site_check import first_findings, sound_before, verify_site
 from transforms.verifying.verification import Verification
 
 
@@ -25,32 +27,19 @@ from transforms.verifying.verification import Verification
     help="What is new since the last sound check, and the hashes of a random sample of files.",
 )
 @click.option(
-    "--minutes",
-    type=click.FloatRange(min=0, min_open=True),
-    help="Stop after so long; the next call goes on from there.",
-)
-@click.option("--again", is_flag=True, help="Begin anew, whatever an earlier call proved.")
-@click.option(
     "--key", metavar="PUB", help="The documents must be signed by this public key: a file, or RW..."
 )
 @warehouse_option
 @archive_option
 @json_option
 def command(
-    quick: bool,
-    minutes: float | None,
-    again: bool,
-    key: str | None,
-    warehouse: str | None,
-    archive: str | None,
-    as_json: bool,
+    quick: bool, key: str | None, warehouse: str | None, archive: str | None, as_json: bool
 ) -> int:
     """Read every byte of the archive and the warehouse and prove that all of it fits together.
 
     Hashes and CRCs of every ZIP, rows and text of every CSV, the index, every column of the
-    warehouse's tables against what was loaded, every file of the lake with the CSVs that it
-    renders, and each against the others. It says how much was
-    read of how much. A call that was interrupted is continued by the next one.
+    warehouse's tables against what was loaded, every file of the lake, and each against the others.
+    It says how much was read of how much.
 
     With --archive, and without a warehouse in the usual place, the archive is verified by itself: a
     mirror, say. The exit code is 5 where something is wrong, also where there is nothing to read.
@@ -58,17 +47,13 @@ def command(
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
     public_key = read_public_key(key) if key else None
-    tally = FindingList()
     archive_alone = archive is not None and warehouse is None and not site.settings.has_warehouse
     if archive_alone:
         screen.message(f"There is no warehouse: {site.store.describe()} is verified by itself")
-    with screen.counts("verifying") as count, proven_before(site) as (proven, sound):
-        if again:
-            proven.clear()
-            sound.proofs.clear()
-        seconds = None if minutes is None else minutes * 60
-        check = Verification(quick, seconds, proven, count, sound=sound)
-        for finding in verify_site(site, check, public_key, archive_alone=archive_alone):
-            tally.add(finding)
-    show_findings(screen, check, tally, {"warehouse": warehouse, "archive": archive})
-    return DAMAGED if tally.count else OK
+    with screen.counts("verifying") as count, closing(sound_before(site)) as sound:
+        check = Verification(quick, count, sound)
+        found = verify_site(site, check, public_key, archive_alone=archive_alone)
+        findings, number = first_findings(found)
+    places = {"warehouse": warehouse, "archive": archive}
+    show_findings(screen, check, findings, number, places)
+    return DAMAGED if findings else OK

@@ -4,52 +4,40 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from importlib.metadata import version
-from itertools import chain
-from pathlib import Path
+from itertools import chain, islice
 
 from exporters.archive.archive import Archive, chains
 from exporters.archive.figures import size_text
 from exporters.archive.lake_place import LAKE
-from exporters.archive.sound_documents import INDEX
 from exporters.signing_keys import PublicKey
 from exporters.verifying.archive_check import ArchiveCheck
-from exporters.verifying.expected import Expected
 from exporters.verifying.listing import StoreListing, stranger_findings
 from exporters.verifying.verify_documents import public_findings, signature_findings
 from pipelines.site.segment_status import id_report
 from pipelines.site.site import Site
 from transforms.errors import ConfigError, IntegrityError
-from transforms.lake.parquet_rows import loaded_state
 from transforms.verifying.findings import PUBLISH, RESTORE, Finding, Problem, Remedy
 from transforms.verifying.proofs import Proofs
-from transforms.verifying.verification import Count, Counts, Kind, SoundParts, Verification
+from transforms.verifying.verification import Kind, Verification
 from transforms.warehouse.checks.warehouse_check import Holding, WarehouseCheck
 
 _OTHER_SOURCE = Remedy((), "one of the two is of another history: get both from another source")
 _RIGHT_PLACE = Remedy((), "name the place that is meant, or mount it")
 _FIRST_TIME = Remedy(PUBLISH.commands, "only if this is the place that is meant, and is mounted")
+_MOST = 1000
 
 
-@contextmanager
-def proven_before(site: Site) -> Iterator[tuple[Proofs, SoundParts]]:
-    """What an interrupted check of this machine has proven of the site, and what was sound."""
-    with (
-        closing(_proofs(site, "verify", "everything")) as proven,
-        # Another release may write other documents.
-        closing(_proofs(site, "sound", version("strata"))) as sound,
-    ):
-        yield proven, SoundParts(sound)
-
-
-def _proofs(site: Site, purpose: str, about: str) -> Proofs:
-    places = f"{site.warehouse.describe()}\n{site.store.describe()}\n{about}"
+def sound_before(site: Site) -> Proofs:
+    """What checks of this machine found sound of the site."""
+    # Another release may write other documents.
+    about = "\n".join((site.warehouse.describe(), site.store.describe(), version("strata")))
     cache = site.warehouse.cache
     # A place that is not there is not made by looking at it.
     path = cache / "proofs.sqlite" if cache.is_dir() else None
-    return Proofs(path, f"{purpose} {hashlib.sha256(places.encode()).hexdigest()[:16]}")
+    return Proofs(path, f"sound {hashlib.sha256(about.encode()).hexdigest()[:16]}")
 
 
 def verify_site(
@@ -62,92 +50,70 @@ def verify_site(
     """Yield what is wrong; nothing, if all is well, and then everything was read.
 
     With `public_key`, each chain's documents must be signed by it; with `archive_alone`, there is
-    no warehouse to look at.
-    Memory stays bounded. Nothing is changed but what `verification` keeps of what was proven, which
-    is forgotten at the end, and of what is sound. Errors of the machine pass through.
+    no warehouse to look at. Memory stays bounded. Nothing is changed but what `verification` keeps
+    of what is sound. Errors of the machine pass through.
     """
     check = verification or Verification()
-    count = 0
-    findings = _findings(site, check, archive_alone=archive_alone)
-    for finding in chain(findings, _unsigned(site, check, public_key)):
-        count += 1
+    holding = Holding()
+    is_sound = True
+    loaded = iter(()) if archive_alone else _warehouse(site, check, holding)
+    for finding in chain(loaded, _archive(site, check, holding, public_key)):
+        is_sound = False
         yield finding
-    if check.was_stopped:
-        return
-    if not count:
-        for finding in _unread(site, check.counts):
-            count += 1
-            yield finding
-    if not count:
-        check.sound.keep()
-    check.proven.clear()
+    if is_sound:
+        check.keep_sound()
 
 
-def _findings(site: Site, check: Verification, *, archive_alone: bool) -> Iterator[Finding]:
-    warehouse = WarehouseCheck(site.warehouse.backing, check)
-    if not archive_alone:
-        yield from warehouse.findings()
-        yield from _ids(warehouse.holding)
-    with ExitStack() as stack:
-        cache = site.warehouse.cache
-        scratch = site.scratch() if cache.is_dir() else None
-        try:
-            listing = stack.enter_context(closing(StoreListing(site.store, scratch)))
-            chain_ids = _chains(site, warehouse.holding.chain_id, listing)
-        except ConfigError as error:
-            remedy = _FIRST_TIME if warehouse.holding.chain_id else _RIGHT_PLACE
-            yield Finding(Problem.NOTHING, site.store.describe(), str(error), remedy)
-            return
-        yield from _archives(site, check, warehouse.holding, chain_ids, listing, scratch)
+def first_findings(findings: Iterator[Finding]) -> tuple[list[Finding], int]:
+    """The first thousand, and how many there are: of an archive that is lost, millions."""
+    first = [*islice(findings, _MOST)]
+    return first, len(first) + sum(1 for _ in findings)
 
 
-def _unsigned(site: Site, check: Verification, public_key: PublicKey | None) -> Iterator[Finding]:
-    """What is not signed by the key, of the chains that there are."""
-    if public_key is None or check.was_stopped:
-        return
-    try:
-        chain_ids = _chains(site, "", None)
-    except ConfigError:  # that there is no archive was found
-        return
-    for chain_id in chain_ids:
-        yield from signature_findings(site.archive(chain_id), public_key, check.counts)
+def _warehouse(site: Site, check: Verification, holding: Holding) -> Iterator[Finding]:
+    """Check the warehouse, and say what it holds."""
+    yield from WarehouseCheck(site.warehouse.backing, check, holding).findings()
+    ids = holding.catalog.ids() if holding.catalog else ()
+    for place, what in id_report(ids).findings():
+        yield Finding(Problem.DISAGREEMENT, place, what, _OTHER_SOURCE)
 
 
-def _archives(
-    site: Site,
-    check: Verification,
-    holding: Holding,
-    chain_ids: list[str],
-    listing: StoreListing,
-    scratch: Path | None,
+def _archive(
+    site: Site, check: Verification, holding: Holding, public_key: PublicKey | None
 ) -> Iterator[Finding]:
     """Check each chain of the archive, that of the warehouse against what is loaded."""
-    own = holding.chain_id
-    if own and own not in chain_ids:
-        others = f"it holds {', '.join(chain_ids)}" if chain_ids else "it is empty"
-        what = f"nothing of chain {own} is here; {others}: is this the right place?"
-        yield Finding(Problem.NOTHING, site.store.describe(), what, _FIRST_TIME)
-    elif not chain_ids:
-        what = "there is no archive here: is this the right place?"
-        yield Finding(Problem.NOTHING, site.store.describe(), what, _RIGHT_PLACE)
-    for number, chain_id in enumerate(chain_ids):
-        is_own = chain_id == own
-        expected = Expected(holding) if is_own else Expected()
-        archive = site.archive(chain_id)
-        yield from ArchiveCheck(
-            archive,
-            check,
-            listing,
-            scratch,
-            expected,
-            can_publish=is_own,
-            with_store=number == 0,
-        ).findings()
-        yield from public_findings(archive, check.counts, PUBLISH if is_own else RESTORE)
-        if not check.was_stopped:
-            yield from _lake(site, check, archive, listing, scratch, expected, is_own=is_own)
-    if not check.was_stopped:
-        yield from stranger_findings(site.store, listing, chain_ids)
+    own, place = holding.chain_id, site.store.describe()
+    scratch = site.scratch() if site.warehouse.cache.is_dir() else None
+    with ExitStack() as stack:
+        try:
+            listing = stack.enter_context(closing(StoreListing(site.store, scratch)))
+        except ConfigError as error:
+            yield Finding(Problem.NOTHING, place, str(error), _FIRST_TIME if own else _RIGHT_PLACE)
+            return
+        try:
+            known = set(chains(site.store))
+        except (IntegrityError, OSError):  # it is found where the documents are compared
+            known = set()
+        is_there = bool(own) and listing.sizes(f"{own}/", "")[0] > 0
+        chain_ids = sorted(known | {own}) if is_there else sorted(known)
+        if own and own not in chain_ids:
+            others = f"it holds {', '.join(chain_ids)}" if chain_ids else "it is empty"
+            what = f"nothing of chain {own} is here; {others}: is this the right place?"
+            yield Finding(Problem.NOTHING, place, what, _FIRST_TIME)
+        elif not chain_ids:
+            what = "there is no archive here: is this the right place?"
+            yield Finding(Problem.NOTHING, place, what, _RIGHT_PLACE)
+        for number, chain_id in enumerate(chain_ids):
+            archive = site.archive(chain_id)
+            held = holding if chain_id == own else None
+            documents = ArchiveCheck(archive, check, listing, scratch, held, number == 0)
+            yield from documents.findings()
+            yield from public_findings(archive, check, listing, PUBLISH if held else RESTORE)
+            yield from _lake(site, check, archive, listing, held)
+            if public_key is not None:
+                yield from signature_findings(archive, public_key)
+        if known:  # else nobody says which folders are those of chains
+            yield from stranger_findings(site.store, listing, chain_ids)
 
 
 def _lake(
@@ -155,115 +121,47 @@ def _lake(
     check: Verification,
     archive: Archive,
     listing: StoreListing,
-    scratch: Path | None,
-    expected: Expected,
-    *,
-    is_own: bool,
+    holding: Holding | None,
 ) -> Iterator[Finding]:
     """Check the lake of a chain; it should be there where this place publishes to it."""
-    is_wanted = is_own and site.settings.lake
+    is_wanted = holding is not None and site.settings.lake
     if not is_wanted and next(listing.left(archive.key(f"{LAKE}/")), None) is None:
         return
     # What reads Parquet takes its time to import, which whoever has no lake need not pay.
     from exporters.verifying.verify_lake import LakeCheck
 
-    state = None
-    if is_own:
-        # That it cannot be read is found where the warehouse is checked.
-        with suppress(IntegrityError, FileNotFoundError):
-            state = loaded_state(site.warehouse.catalog())
-    yield from LakeCheck(
-        archive,
-        check,
-        listing,
-        scratch,
-        is_wanted=is_wanted,
-        expected=expected,
-        can_publish=is_own,
-        state=state,
-        memory_mb=site.settings.memory_mb,
-    ).findings()
+    yield from LakeCheck(archive, check, listing, is_wanted, holding).findings()
 
 
-def _chains(site: Site, own: str, listing: StoreListing | None) -> list[str]:
-    """The chains that the archive says it has, and the warehouse's, if anything of it is there.
-
-    Where the list of chains cannot be read, that is every folder with an index. Raises
-    `ConfigError` where there is no archive.
-    """
-    try:
-        chain_ids = set(chains(site.store))
-    except (IntegrityError, OSError):  # it is found where the documents are compared
-        chain_ids = set()
-    if not chain_ids and listing is not None:
-        chain_ids = {name for name in listing.folders() if listing.find(f"{name}/{INDEX}")}
-    if own and next(iter(site.store.list(f"{own}/")), None) is not None:
-        chain_ids.add(own)
-    return sorted(chain_ids)
-
-
-def _ids(holding: Holding) -> Iterator[Finding]:
-    """What contradicts the chain of the network's ids."""
-    ids = holding.catalog.ids() if holding.catalog else ()
-    for place, what in id_report(ids).findings():
-        yield Finding(Problem.DISAGREEMENT, place, what, _OTHER_SOURCE)
-
-
-def _unread(site: Site, counts: Counts) -> Iterator[Finding]:
-    """The check of the check: nothing may be called sound that was not read."""
-    place = f"{site.warehouse.describe()} and {site.store.describe()}"
-    if not any(counts[kind].expected for kind in (Kind.ZIPS, Kind.VOLUMES)):
-        what = "nothing is there"
-        yield Finding(Problem.NOTHING, place, what, _RIGHT_PLACE)
-    for kind, count in counts.unread():
-        what = f"{count.read} of {count.chosen} {kind} were read, for no reason found"
-        yield Finding(
-            Problem.NOT_READ, place, what, Remedy((), "run it again; report it if it stays")
-        )
-
-
-def count_table(counts: Counts) -> tuple[tuple[str, ...], Iterator[tuple[str, ...]]]:
-    """What was read of how much, as columns and rows for a person."""
-
-    def cells(kind: Kind, count: Count) -> tuple[str, ...]:
-        text = size_text if kind is Kind.BYTES else "{:,}".format
-        return (kind.value, text(count.read), text(count.expected))
-
-    return ("what", "read", "of"), (cells(kind, count) for kind, count in counts.rows())
+def count_rows(check: Verification) -> Iterator[tuple[str, str, str]]:
+    """What was read of how much, for a person: the kinds of which there is anything, in order."""
+    for kind in Kind:
+        if check.there[kind]:
+            text = size_text if kind is Kind.BYTES else "{:,}".format
+            yield kind.value, text(check.read[kind]), text(check.there[kind])
 
 
 def summary(check: Verification, findings: int) -> str:
     """What the check says, and no more than it looked at."""
+    counted = f"{findings:,} finding{'s' if findings != 1 else ''}"
     if check.is_quick:
-        kinds = (Kind.ZIPS, Kind.VOLUMES, Kind.LAKE_FILES)
-        counts = [(kind, check.counts[kind]) for kind in kinds if check.counts[kind].expected]
-        looked = ", ".join(f"{count.read:,} of {count.expected:,} {kind}" for kind, count in counts)
+        kinds = (kind for kind in (Kind.ZIPS, Kind.VOLUMES, Kind.LAKE_FILES) if check.there[kind])
+        looked = ", ".join(
+            f"{check.read[kind]:,} of {check.there[kind]:,} {kind}" for kind in kinds
+        )
         documents = f"chosen at random, and at all documents{_unchanged(check)}"
-        return f"Looked at the hashes of {looked}, {documents}: {_counted(findings)}."
-    if check.was_stopped:
-        return f"Stopped before the end: {_counted(findings)} so far. The next call goes on."
+        found = counted if findings else "nothing is wrong with these"
+        return f"Looked at the hashes of {looked}, {documents}: {found}."
     if findings:
-        return f"{_counted(findings)[0].upper()}{_counted(findings)[1:]}."
-    return _matching(check)
+        return f"{counted}."
+    lake = ", lake" if check.there[Kind.LAKE_FILES] else ""
+    return f"Everything matches: archive, index{lake}, warehouse and recorded hashes of sources."
 
 
 def _unchanged(check: Verification) -> str:
     """What a quick check relied on, as part of a sentence; empty if on nothing."""
-    sound = check.sound
-    if not sound.unchanged:
+    if not check.unchanged:
         return ""
-    since = datetime.fromtimestamp(sound.since, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    count = f"{len(sound.unchanged):,} of {sound.total:,} shards"
-    return f"; {count} and their ZIPs are listed as in the check of {since}"
-
-
-def _matching(check: Verification) -> str:
-    has_lake = check.counts[Kind.LAKE_FILES].expected > 0
-    lake = ", lake" if has_lake else ""
-    return f"Everything matches: archive, index{lake}, warehouse and recorded hashes of sources."
-
-
-def _counted(findings: int) -> str:
-    if not findings:
-        return "nothing is wrong with these"
-    return f"{findings:,} finding{'s' if findings > 1 else ''}"
+    since = datetime.fromtimestamp(check.since, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    shards = f"{check.unchanged:,} of {check.shards:,} shards"
+    return f"; {shards}, their documents and ZIPs are listed as in the check of {since}"

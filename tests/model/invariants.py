@@ -155,7 +155,7 @@ def scratch_problems(world: World, machine: str) -> Iterator[str]:
 
 def verify_problems(world: World, model: Model) -> Iterator[str]:
     """What `strata verify` finds, but that something is published that is loaded no more."""
-    answer = world.run(MACHINES[0], "verify", "--again")
+    answer = world.run(MACHINES[0], "verify")
     for finding in (answer.said or {"findings": [answer.err]})["findings"]:
         is_gone = finding["problem"] == "not loaded" and model.published.keys() - model.loaded
         if not is_gone:

@@ -53,7 +53,7 @@ def test_jobs_sensor_and_schedules_are_there(settings: Settings) -> None:
     for sensor in repository.sensor_defs:
         assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
     assert {schedule.name for schedule in repository.schedule_defs} >= {
-        *("bundles_every_hour", "verify_quickly_every_day", "verify_a_part_every_night")
+        *("bundles_every_hour", "verify_quickly_every_day", "verify_every_week")
     }
     for schedule in repository.schedule_defs:
         if schedule.name.startswith("verify"):  # what they are configured with must be valid

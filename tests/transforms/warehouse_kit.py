@@ -21,7 +21,7 @@ from transforms.stores.store import content_sha256
 from transforms.tables.registry import TableSchema, known_table, known_tables
 from transforms.verifying.findings import Finding
 from transforms.verifying.verification import Verification
-from transforms.warehouse.checks.warehouse_check import WarehouseCheck
+from transforms.warehouse.checks.warehouse_check import Holding, WarehouseCheck
 from transforms.warehouse.load.load_settings import LoadSettings
 from transforms.warehouse.load.loader import LoadReport
 from transforms.warehouse.load.rendering import RenderedTable, rendered_table
@@ -209,7 +209,8 @@ def rendering(
 
 def verify(warehouse: Warehouse, verification: Verification | None = None) -> Iterator[Finding]:
     """What is wrong with a warehouse."""
-    return WarehouseCheck(warehouse.backing, verification or Verification()).findings()
+    check = WarehouseCheck(warehouse.backing, verification or Verification(), Holding())
+    return check.findings()
 
 
 def exact_tables(warehouse: Warehouse, segment: Path) -> dict[str, bool]:

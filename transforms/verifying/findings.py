@@ -17,42 +17,24 @@ _OF_THE_FILE = (errno.EIO, errno.EACCES, errno.EISDIR, errno.ELOOP)
 
 
 class Problem(Enum):
-    """The kinds of findings."""
+    """The kinds of findings: of each file there is at most one."""
 
     NOTHING = "nothing to read"
     """A place without anything in it, or one that is not there."""
     MISSING = "missing"
     """A file that is named and is not there."""
     DAMAGED = "damaged"
-    """A file of the warehouse, or a document, that is not what it was when it was written."""
+    """A file with other bytes than recorded, or a document that does not follow from the others."""
     UNREADABLE = "unreadable"
     """A file that the machine cannot read."""
-    ALTERED = "altered"
-    """A ZIP whose size or hash is not that of its entry."""
-    BAD_HASH_FILE = "bad hash file"
-    """A hash file that is absent or says something else."""
-    BAD_ZIP = "bad ZIP"
-    """A ZIP that does not unpack, or to other names, rows or text than its entry says."""
-    BAD_BUNDLE = "bad bundle"
-    """A bundle that is not its single-segment ZIPs joined."""
-    BAD_INDEX = "bad index"
-    """A document of the archive that cannot be read, or does not follow from what is published."""
-    BAD_LAKE_FILE = "bad file of the lake"
-    """A file of the lake that is whole, and not what its table's log or the receipts say."""
-    BAD_LAKE_LOG = "bad log of the lake"
-    """A log that cannot be read, or names what Strata did not write."""
-    BAD_SIGNATURE = "bad signature"
-    """A document that is not signed by the key that was named."""
     ORPHAN = "orphan"
     """A file that nothing names."""
     NOT_PUBLISHED = "not published"
-    """Segments that are loaded, and not in the archive with every table."""
+    """Segments that are loaded, and not in the archive, or its lake, with every table."""
     NOT_LOADED = "not loaded"
     """Segments that are in the archive, and not in the warehouse."""
     DISAGREEMENT = "disagreement"
-    """Two things that are sound in themselves and contradict each other."""
-    NOT_READ = "not read"
-    """Something that should have been read and was not, for no reason that was found."""
+    """A file that is sound by itself, and has other content than the warehouse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +70,6 @@ REPAIR_AND_LOAD = Remedy(
 )
 LOAD = Remedy(("strata load",))
 FIRST_LOAD = Remedy(LOAD.commands, "only if this is the place that is meant, and is mounted")
-LOAD_AND_PUBLISH = Remedy(("strata load", "strata publish"))
 MADE_AGAIN = Remedy(("strata status",), "the next command makes it again")
 RESTORE = Remedy(
     (), "put it back from a backup, or run strata publish with the warehouse of this chain"

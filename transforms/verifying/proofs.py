@@ -2,9 +2,8 @@
 
 Splicing copies bytes and would not notice that one has flipped, so each ZIP is read through once
 against its recorded hash. That is not done again while its file is the same (size, time, inode; in
-a bucket the ETag), whichever command, run or server asks. A check goes on where it was interrupted
-by what it has proven; when it comes to its end it forgets that, and it reads everything next time.
-A quick check remembers what a sound one read (`transforms.verifying.verification`).
+a bucket the ETag), whichever command, run or server asks. A quick check remembers what a sound one
+read (`transforms.verifying.verification`).
 The record is a small SQLite database; it may be deleted at any time, and then everything is read
 once more.
 """
@@ -14,7 +13,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,14 +85,13 @@ class Proofs:
 
     def find_each(self, asked: Sequence[Proof]) -> list[Proof | None]:
         """The proofs of places, each in its very state against its recorded hash, or None."""
-        sql = f"{_FIND} and place in ({', '.join('?' * len(asked))})"
-        rows = self._rows(sql, *(proof.place for proof in asked))
+        places = ", ".join("?" * len(asked))
+        sql = f"{_FIND} and place in ({places})"
+        oldest = time.time() - _EXPIRES_SECONDS if self._purpose else 0.0
+        values = (self._purpose, oldest, *(proof.place for proof in asked))
+        rows = (Proof(*row) for row in self._run(lambda con: con.execute(sql, values).fetchall()))
         proofs = {(row.place, row.state, row.recorded): row for row in rows}
         return [proofs.get((proof.place, proof.state, proof.recorded)) for proof in asked]
-
-    def by_place(self) -> Mapping[str, Proof]:
-        """All proofs of this purpose, by place."""
-        return {proof.place: proof for proof in self._rows(_FIND)}
 
     def keep(self, *proofs: Proof) -> None:
         """Remember proofs in the place of earlier ones; an empty state identifies nothing."""
@@ -107,11 +105,6 @@ class Proofs:
             insert = "insert or replace into proofs values (?, ?, ?, ?, ?, ?)"
             self._run(lambda con: con.executemany(insert, rows))
 
-    def clear(self) -> None:
-        """Forget everything of this purpose."""
-        delete = "delete from proofs where purpose = ?"
-        self._run(lambda con: con.execute(delete, (self._purpose,)))
-
     def close(self) -> None:
         """Close the file; it is opened again when somebody asks."""
         with self._lock:
@@ -121,13 +114,6 @@ class Proofs:
 
     def __del__(self) -> None:
         self.close()
-
-    def _rows(self, query: str, *places: str) -> list[Proof]:
-        """The proofs that a query finds of this purpose, of those that have not expired."""
-        oldest = time.time() - _EXPIRES_SECONDS if self._purpose else 0.0
-        values = (self._purpose, oldest, *places)
-        rows = self._run(lambda con: con.execute(query, values).fetchall())
-        return [Proof(*row) for row in rows]
 
     def _run(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
         """Work with the file, with a new one if it is damaged, or with memory if it fails."""

@@ -243,7 +243,7 @@ def test_killed_anywhere_it_has_nothing_wrong_and_the_next_run_ends_it(
         mirror(source, out)
     findings = list(verify_archive(_archive(out)))
     # What follows from shards is written after them; a log is away while another takes its place.
-    late = {Problem.NOT_PUBLISHED, Problem.BAD_INDEX}
+    late = {Problem.NOT_PUBLISHED, Problem.DAMAGED}
     others = [finding for finding in findings if finding.problem not in late]
     assert all("the table has no log" in str(finding) for finding in others), others
     assert len(others) <= 1

@@ -37,7 +37,6 @@ from transforms.block_range import BlockRange
 from transforms.errors import ConfigError
 from transforms.stores.folder_store import FolderStore
 from transforms.verifying.proofs import Proofs
-from transforms.verifying.verification import Counts
 
 TYPO = Correction("a wrong price in block 12", datetime(2026, 1, 31, 12, tzinfo=UTC))
 
@@ -287,7 +286,7 @@ def test_signatures_come_with_documents_that_are_the_same_to_the_byte(
     mirrored(door.url, out)
     local = Archive(FolderStore(out), CHAIN)
     assert contents(local.store) == contents(archive.store)
-    assert list(signature_findings(local, read_public_key(PUBLIC_KEY), Counts())) == []
+    assert list(signature_findings(local, read_public_key(PUBLIC_KEY))) == []
 
     publish_zips(signed, segment_requests(tmp_path, 60_011, 60_020, THREE))
     door.on_request = lambda r: "404 No" if r.path.endswith("index.json.minisig") else ""

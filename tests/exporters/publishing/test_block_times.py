@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,10 +18,9 @@ from exporters.zip_names import csv_name, zip_name
 from exporters.zips.part_zip import write_part_zip
 from exporters.zips.reader import read_members
 from exporters.zips.sources import LocalSource
-from tests.archive_kit import CHAIN, part_request, schema, segment_source, verify_archive
+from tests.archive_kit import CHAIN, part_request, schema, segment_source
 from transforms.block_range import BlockRange
 from transforms.stores.folder_store import FolderStore
-from transforms.verifying.findings import Problem
 
 SHARD = f"{CHAIN}/index/000000000.json"
 _HASH = "\\x" + "ab" * 32
@@ -113,17 +111,6 @@ def test_shard_index_and_page_say_them(archive: Archive) -> None:
     assert "First block at" in page
     assert "2023-06-01 00:00" in page
     assert "2023-06-02 00:00" in page
-
-
-def test_times_that_are_not_those_of_the_zip_are_found(archive: Archive) -> None:
-    shard = archive.shard(0)
-    entry = next(each for each in shard.entries if each.table == "blocks")
-    (csv,) = entry.members
-    assert csv.times is not None
-    wrong = replace(csv, times=(csv.times[0], "2024-01-01T00:00:00.000000Z"))
-    write(archive, shard.including([replace(entry, members=(wrong,))]))
-    told = [one for one in verify_archive(archive) if one.problem is Problem.BAD_INDEX]
-    assert [f"other times for {entry.path}" in one.what for one in told] == [True]
 
 
 def write(archive: Archive, shard: Shard) -> None:

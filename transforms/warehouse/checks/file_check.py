@@ -20,9 +20,6 @@ from transforms.warehouse.load.rendering import rendering_problem, table_digests
 from transforms.warehouse.manifests.data_files import file_sql, rows_sql, state_sql
 from transforms.warehouse.manifests.receipts import Receipt
 
-NOT_READ = (Problem.MISSING, Problem.UNREADABLE)
-"""What is found of a file that could not be read to its end."""
-
 
 def file_findings(backing: Backing, file: StoredFile, remedy: Remedy) -> Iterator[Finding]:
     """Hash a file that a snapshot names; of a bucket's, also the copy in this machine's cache."""

@@ -16,7 +16,7 @@ from transforms.verifying.findings import (
     remove,
     unreadable,
 )
-from transforms.verifying.verification import Kind, Verification
+from transforms.verifying.verification import Verification
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.log.log import LOG, is_snapshot_key, snapshot_key
 from transforms.warehouse.log.newest_snapshot import NewestSnapshot
@@ -44,9 +44,8 @@ def log_findings(
     if not end.top and state.last_seen is None:
         yield nothing(backing, has_volumes=bool(state.infos))
         return
-    verification.counts.expect(Kind.DOCUMENTS)
     if end.sound is not None:
-        verification.counts.read(Kind.DOCUMENTS)
+        verification.took_document()
     for number, problem in end.damaged:
         where = backing.store.describe(snapshot_key(number))
         yield Finding(Problem.DAMAGED, where, problem, REPAIR)

@@ -27,10 +27,7 @@ from transforms.verifying.findings import (
     move_away,
     unreadable,
 )
-from transforms.verifying.proofs import Proof
-from transforms.verifying.verification import Kind, Verification
 from transforms.warehouse.checks.file_check import (
-    NOT_READ,
     csvs_problem,
     file_findings,
     state_problem,
@@ -52,95 +49,63 @@ _NONSENSE = (sqlite3.Error, StrataError, ValueError, TypeError, LookupError)
 class VolumeCheck:
     """The check of one volume, by the receipts of its manifest, by table, then by block.
 
-    None are given where the manifest is damaged.
+    Without receipts its files are hashed, and not read.
     """
 
     _backing: Backing
-    _check: Verification
     _volume: Volume
     _receipts: Sequence[Receipt] | None
 
     def findings(self) -> Iterator[Finding]:
         """Read and render the tables, and the index file; yields what is wrong."""
-        counts, tables = self._check.counts, sorted(self._volume.shapes)
-        files = [(self._volume.data.get(table), [table]) for table in tables]
-        if self._volume.kind == "state":
-            files = [(self._volume.database, tables)]
-        problems: set[Problem] = set()
-        for file, names in files:
-            for finding in self._file(file, names):
-                problems.add(finding.problem)
+        is_sound = True
+        for table, file in sorted(self._volume.data.items()):
+            receipts = self._receipts or ()
+            if self._volume.kind == "history":
+                receipts = [receipt for receipt in receipts if receipt.table == table]
+            read = partial(self._rows_problem, table, file, receipts)
+            for finding in self._examine(file, REPAIR_AND_LOAD, file.size, read):
+                is_sound = False
                 yield finding
-            if not self._check.is_quick:
-                self._check.report(Kind.TABLES)
-        yield from self._index(is_sound=not problems)
-        if problems.isdisjoint(NOT_READ):
-            counts.read(Kind.VOLUMES)
-        is_history = self._volume.kind == "history"
-        if is_history and not problems and not self._check.is_quick:
-            counts.read(Kind.SEGMENTS, len({r.blocks for r in self._receipts or ()}))
-        if self._check.is_quick:
-            self._check.report(Kind.VOLUMES)
-
-    def _file(self, file: StoredFile | None, tables: Sequence[str]) -> Iterator[Finding]:
-        """Prove a data file, or the file of a state, with its tables."""
-        counts, is_whole = self._check.counts, not self._check.is_quick
-        receipts = [r for r in self._receipts or () if r.table in tables]
-        if file is None:
-            counts.read(Kind.TABLES, int(is_whole))
-            if any(receipt.rows for receipt in receipts):
-                place = self._backing.store.describe(self._volume.key)
-                what = f"it has rows of {tables[0]}, and no data file for them"
-                yield Finding(Problem.DISAGREEMENT, place, what, _anew(place, REPAIR_AND_LOAD))
-            return
-        read = partial(self._rows_problem, file, receipts)
-        is_read = is_whole and self._receipts is not None
-        findings = self._examine(file, REPAIR_AND_LOAD, file.size, read if is_read else None)
-        yield from findings
-        if any(finding.problem in NOT_READ for finding in findings):
-            return
-        counts.read(Kind.BYTES, file.size)
-        counts.read(Kind.TABLES, len(tables) if is_whole else 0)
+        if self._volume.index is not None and is_sound:
+            read = partial(self._index_problem, self._volume.index)
+            yield from self._examine(self._volume.index, REPAIR, self._volume.size, read)
+        elif self._volume.index is not None:
+            yield from file_findings(self._backing, self._volume.index, REPAIR)
 
     def _rows_problem(
-        self, file: StoredFile, receipts: Sequence[Receipt], con: Connection, scratch: Path
+        self,
+        table: str,
+        file: StoredFile,
+        receipts: Sequence[Receipt],
+        con: Connection,
+        scratch: Path,
     ) -> str:
         """How a file has other rows than its receipts say, "" if not."""
         path = self._backing.files.path(file)
         if self._volume.kind == "state":
             return state_problem(con, path, receipts, scratch)
-        table = receipts[0].table
         columns = file_columns(table, self._volume.shapes[table].column_list())
         problem = types_problem(con, path, columns) or csvs_problem(con, path, receipts, scratch)
         return f"{table}: {problem}" if problem else ""
 
-    def _index(self, *, is_sound: bool) -> Iterator[Finding]:
-        """The index file, whose bytes are proven, and what it has where the rows are sound."""
-        file, volume, files = self._volume.index, self._volume, self._backing.files
-        if file is None:
-            return
-        index_path = files.path(file)
-
-        def read(con: Connection, _: Path) -> str:
-            with files.hold(volume.data.values()), closing(open_index(index_path)) as index:
-                return prove_lookups(con, index, volume_sources(files, volume))
-
-        is_read = is_sound and not self._check.is_quick
-        yield from self._examine(file, REPAIR, volume.size, read if is_read else None)
+    def _index_problem(self, file: StoredFile, con: Connection, _: Path) -> str:
+        files, volume = self._backing.files, self._volume
+        with files.hold(volume.data.values()), closing(open_index(files.path(file))) as index:
+            return prove_lookups(con, index, volume_sources(files, volume))
 
     def _examine(
-        self, file: StoredFile, remedy: Remedy, size: int, read: _Read | None
-    ) -> list[Finding]:
-        """Hash a file unless it was proven; if it is whole, `read` it, for so many bytes."""
-        proof = self._proof(file)
-        if self._check.proven.has(proof):
-            return []
+        self, file: StoredFile, remedy: Remedy, size: int, read: _Read
+    ) -> Iterator[Finding]:
+        """Hash a file; if it is whole, `read` it, for so many bytes."""
         findings = [*file_findings(self._backing, file, remedy)]
-        if read is not None and not findings:
-            if problem := self._problem(file, size, read):
-                return [Finding(Problem.DAMAGED, proof.place, problem, _anew(proof.place, remedy))]
-            self._check.proven.keep(proof)
-        return findings
+        yield from findings
+        if findings or self._receipts is None:
+            return
+        if problem := self._problem(file, size, read):
+            place = self._backing.store.describe(file.key)
+            anew = Remedy((*move_away(place).commands, *remedy.commands), remedy.note)
+            yield Finding(Problem.DAMAGED, place, problem, anew)
 
     def _problem(self, file: StoredFile, size: int, read: _Read) -> str:
         """What `read`, of so many bytes, says is wrong with a file; errors of the machine pass."""
@@ -165,15 +130,3 @@ class VolumeCheck:
             return f"it cannot be read ({str(error).splitlines()[0]})"
         except _NONSENSE as error:
             return f"it cannot be read ({' '.join(str(error).split())})"
-
-    def _proof(self, file: StoredFile) -> Proof:
-        """That a file, as it is now, is what the manifest says."""
-        info = self._backing.store.head(file.key)
-        recorded = f"{file.sha256} {self._volume.file.sha256}"
-        place = self._backing.store.describe(file.key)
-        return Proof(place, info.version if info else "", recorded)
-
-
-def _anew(place: str, remedy: Remedy) -> Remedy:
-    """What mends a file that is whole, and not what its records say."""
-    return Remedy((*move_away(place).commands, *remedy.commands), remedy.note)

@@ -5,8 +5,7 @@ Nothing is changed, and nothing that is damaged keeps the rest from being read.
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
@@ -21,8 +20,8 @@ from transforms.verifying.findings import (
     Problem,
     Remedy,
 )
-from transforms.verifying.verification import QUICK, Kind, Verification
-from transforms.warehouse.checks.file_check import NOT_READ, damage_finding, file_findings
+from transforms.verifying.verification import Kind, Verification
+from transforms.warehouse.checks.file_check import damage_finding, file_findings
 from transforms.warehouse.checks.log_check import (
     log_findings,
     nothing,
@@ -36,11 +35,12 @@ from transforms.warehouse.files.lost_files import absent_files
 from transforms.warehouse.log.losses import LostRowsError
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.manifest import manifest_receipts, read_manifest
+from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.repair.older_log import read_state
 
 
-@dataclass(slots=True)
+@dataclass
 class Holding:
     """What a warehouse holds as far as its manifests can be read; no catalog without any.
 
@@ -53,15 +53,37 @@ class Holding:
     unread: list[BlockRange] = field(default_factory=list)
     unsettled: list[BlockRange] = field(default_factory=list)
 
+    @cached_property
+    def segments(self) -> Collection[BlockRange]:
+        """The loaded segments."""
+        return frozenset(self.catalog.blocks if self.catalog else ())
+
+    @property
+    def volumes(self) -> Sequence[Volume]:
+        """The volumes of history whose manifests can be read."""
+        return self.catalog.history() if self.catalog else ()
+
+    def receipts(self, blocks: BlockRange) -> Iterator[Receipt]:
+        """The receipts of loaded segments that begin in these blocks."""
+        return self.catalog.receipts(blocks) if self.catalog else iter(())
+
+    def is_loaded(self, blocks: BlockRange) -> bool:
+        """Whether these blocks are a loaded segment, or may be one."""
+        return blocks in self.segments or any(map(blocks.overlaps, self.unread))
+
+    def is_due(self, blocks: BlockRange) -> bool:
+        """Whether what is loaded should be published by now."""
+        return not any(map(blocks.overlaps, self.unsettled))
+
 
 class WarehouseCheck:
     """One check of a warehouse. `holding` is what it holds, once `findings` has come to its end."""
 
-    def __init__(self, backing: Backing, verification: Verification) -> None:
+    def __init__(self, backing: Backing, verification: Verification, holding: Holding) -> None:
         self._backing = backing
         self._verification = verification
-        self.holding = Holding()
-        self._segments: dict[str, int] = {}  # how many, by the key of each sound manifest
+        self.holding = holding
+        self._sound = set[str]()  # the keys of the manifests that can be believed
 
     @cached_property
     def _begun(self) -> float:
@@ -86,8 +108,8 @@ class WarehouseCheck:
             yield Finding(Problem.MISSING, place, f"it {lost.what}", lost.remedy)
         for volume in snapshot.volumes:
             yield from self._manifest(volume)
-        if self._segments:
-            volumes = [volume for volume in snapshot.history() if volume.key in self._segments]
+        if self._sound:
+            volumes = [volume for volume in snapshot.volumes if volume.key in self._sound]
             self.holding.catalog = self._backing.catalog(snapshot).of_volumes(volumes)
         for refused in snapshot.quarantine:
             if refused.copy:
@@ -108,8 +130,8 @@ class WarehouseCheck:
         if not findings:
             self._backing.files.bring([volume.file])
             try:
-                segments = read_manifest(self._backing.files.path(volume.file))
-                self._segments[volume.key] = len(segments)
+                read_manifest(self._backing.files.path(volume.file))
+                self._sound.add(volume.key)
                 return
             except IntegrityError as error:
                 place = self._backing.store.describe(volume.key)
@@ -120,35 +142,24 @@ class WarehouseCheck:
 
     def _file(self, file: StoredFile, remedy: Remedy) -> Iterator[Finding]:
         """A small file, which is read whatever a sample leaves out."""
-        counts = self._verification.counts
-        counts.expect(Kind.DOCUMENTS)
-        findings = list(file_findings(self._backing, file, remedy))
-        if not any(finding.problem in NOT_READ for finding in findings):
-            counts.read(Kind.DOCUMENTS)
-        yield from findings
+        self._verification.took_document()
+        yield from file_findings(self._backing, file, remedy)
 
     def _volumes(self, snapshot: Snapshot) -> Iterator[Finding]:
-        check, is_read = self._verification, not self._verification.is_quick
-        most = len(snapshot.volumes) if is_read else QUICK[Kind.VOLUMES]
-        numbers = {*random.sample(range(len(snapshot.volumes)), min(most, len(snapshot.volumes)))}
-        chosen, others = list[Volume](), list[Volume]()
-        for number, volume in enumerate(snapshot.volumes):
-            is_chosen = number in numbers
-            (chosen if is_chosen else others).append(volume)
-            check.counts.expect(Kind.VOLUMES, is_chosen=is_chosen)
-            check.counts.expect(Kind.BYTES, volume.size, is_chosen=is_chosen)
-            check.counts.expect(Kind.TABLES, len(volume.shapes), is_chosen=is_read)
-            segments = self._segments.get(volume.key, 0) if volume.kind == "history" else 0
-            check.counts.expect(Kind.SEGMENTS, segments, is_chosen=is_read)
+        check, store = self._verification, self._backing.store
+        chosen = check.chosen(Kind.VOLUMES, snapshot.volumes)
+        for volume in snapshot.volumes:
+            check.expect(Kind.VOLUMES, 1, volume.size)
         # What a sample leaves out is there, at least, with all its bytes.
+        keys = {volume.key for volume in chosen}
+        others = (volume for volume in snapshot.volumes if volume.key not in keys)
         files = (file for volume in others for file in volume.row_files)
-        for file, problem in absent_files(self._backing.store, files).items():
-            yield damage_finding(self._backing.store.describe(file.key), problem, REPAIR_AND_LOAD)
+        for file, problem in absent_files(store, files).items():
+            yield damage_finding(store.describe(file.key), problem, REPAIR_AND_LOAD)
         for volume in chosen:
-            if check.is_over():
-                return
             receipts = None
-            if volume.key in self._segments:
+            if volume.key in self._sound and not check.is_quick:
                 path = self._backing.files.path(volume.file)
                 receipts = sorted(manifest_receipts([path]), key=attrgetter("table", "blocks"))
-            yield from VolumeCheck(self._backing, check, volume, receipts).findings()
+            yield from VolumeCheck(self._backing, volume, receipts).findings()
+            check.took(Kind.VOLUMES, volume.size)
