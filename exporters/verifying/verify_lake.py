@@ -124,7 +124,8 @@ class LakeCheck:
         lacking = dict[str, Coverage]()
         loaded = union((*holding.segments, *holding.unread))
         for table in frozenset(SEGMENT_TABLES) - self._damaged:
-            files = versions[table].ours if table in versions else ()
+            ours = versions[table].ours if table in versions else ()
+            files = [file for file in ours if not file.csv]  # others are of current state
             for file in files:
                 volume = due.get(file.blocks)
                 if volume and file.name != file_name(volume, table):

@@ -550,7 +550,7 @@ def test_an_archive_is_signed_where_a_key_is_set_and_verify_asks_for_it(
     assert strata("publish").code == 0
     unsigned = strata("verify", "--key", PUBLIC_KEY, "--json")
     assert unsigned.code == 5
-    assert {row["problem"] for row in unsigned.json["findings"]} == {"bad signature"}
+    assert {row["problem"] for row in unsigned.json["findings"]} == {"missing"}
     (tmp_path / "strata.key").write_text(SECRET_KEY)
     monkeypatch.setenv("STRATA_SIGNING_KEY", str(tmp_path / "strata.key"))
     assert strata("publish").code == 0

@@ -404,7 +404,7 @@ def test_a_damaged_manifest_of_the_state_is_found_and_made_again(tmp_path: Path)
     path.unlink()  # the warehouse has it, too
     path.write_bytes(data[:50] + bytes([data[50] ^ 1]) + data[51:])
     (finding,) = verify_site(site)
-    assert str(finding).startswith(f"{Problem.ALTERED.value}: {path}: it ")
+    assert str(finding).startswith(f"{Problem.DAMAGED.value}: {path}: it ")
     assert finding.remedy.commands == (f"rm -r {path.parent}", "strata publish")
     shutil.rmtree(path.parent)
     publish_all(site)

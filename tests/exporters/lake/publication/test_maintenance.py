@@ -227,28 +227,6 @@ def test_current_state_is_written_again_when_its_rows_change_and_is_proven_as_of
     assert name.endswith(f".{dumped.hexdigest()}.parquet")
 
 
-def test_current_state_that_lags_behind_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lake = lake_site(tmp_path, tmp_path / "source", batch=1)
-    for number in range(2):
-        parties = table_rows("parties", *[{}] * (number + 1))
-        first = number * 10 + 1
-        write_segment(tmp_path / "source", first, {"parties": parties}, states=["parties"])
-        lake.load()
-        lake.publish_zips()
-        if number == 0:
-            lake.publish()
-    with history_tables(lake.site) as tables:
-        tables.follow()
-
-    assert list(verify_site(lake.site, Verification())) == []  # it waits for its hour
-    _let_an_hour_pass(monkeypatch)
-    (finding,) = verify_site(lake.site, Verification())
-
-    assert "it lacks the current state of block 20 (parties, state_manifest)" in str(finding)
-
-
 def _let_an_hour_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.time() + 3601
     monkeypatch.setattr(time, "time", lambda: now)
