@@ -7,6 +7,8 @@ import dagster as dg
 from pipelines.run_requests import QUIET
 from pipelines.settings import Settings
 
+_QUICK = QUIET | {"ops": {"prove_everything": {"config": {"quick": True}}}}
+
 
 def schedules(settings: Settings) -> list[dg.ScheduleDefinition]:
     """Bundles every hour, where the setting asks for them; small volumes merged every hour.
@@ -22,7 +24,7 @@ def schedules(settings: Settings) -> list[dg.ScheduleDefinition]:
         _schedule("collect_every_ten_minutes", "collect", "*/10 * * * *", False),
         _schedule("compact_every_hour", "compact", "47 * * * *"),
         _schedule("complete_every_day", "complete", "2 2 * * *"),
-        _schedule("verify_quickly_every_day", "verify", "31 2 * * *", True, {"quick": True}),
+        _schedule("verify_quickly_every_day", "verify", "31 2 * * *", config=_QUICK),
         _schedule("verify_every_week", "verify", "31 3 * * 0", False),
     ]
 
@@ -32,7 +34,7 @@ def _schedule(
     job: str,
     cron: str,
     is_on: bool = True,
-    check: Mapping[str, object] | None = None,
+    config: Mapping[str, object] = QUIET,
 ) -> dg.ScheduleDefinition:
     """A schedule, that is on, or off, until somebody says otherwise in the interface."""
     status = dg.DefaultScheduleStatus.RUNNING if is_on else dg.DefaultScheduleStatus.STOPPED
@@ -40,6 +42,6 @@ def _schedule(
         name=name,
         job_name=job,
         cron_schedule=cron,
-        run_config=QUIET | ({"ops": {"prove_everything": {"config": check}}} if check else {}),
+        run_config=config,
         default_status=status,
     )

@@ -20,6 +20,7 @@ from exporters.publishing.bundles import spliced_bundle
 from transforms.errors import IntegrityError, RangeError
 from transforms.scratch import scratch_folder
 from transforms.stores.store import Store, content_sha256
+from transforms.tables.dialect import LineCounter
 from transforms.verifying.findings import Finding, Problem, Remedy, replace_zips, unreadable
 from transforms.warehouse.manifests.receipts import Receipt
 
@@ -153,21 +154,16 @@ def _content_problem(entry: Entry, opened: zipfile.ZipFile) -> str:
 
 
 def _csv_problem(member: Csv, text: IO[bytes]) -> str:
-    digest, size, lines, quotes = hashlib.sha256(), 0, 0, 0
-    header = b""
+    digest, size, lines, header = hashlib.sha256(), 0, LineCounter(), b""
     while chunk := text.read(_CHUNK_BYTES):
         header = header or chunk[: len(member.schema.header)]
         digest.update(chunk)
         size += len(chunk)
-        # Every second piece between quote characters lies outside quotes; there a line feed ends
-        # a row. A doubled quote inside a value is an empty piece outside.
-        pieces = chunk.split(b'"')
-        lines += sum(piece.count(b"\n") for piece in pieces[quotes % 2 :: 2])
-        quotes += len(pieces) - 1
-    facts = (size, lines - 1, digest.hexdigest())
-    if facts != (member.bytes, member.rows, member.sha256):
-        return (
-            f"{member.name} has {size} bytes, {lines - 1} rows, SHA-256 {facts[2]}; its entry says "
-            f"{member.bytes} bytes, {member.rows} rows, {member.sha256}"
-        )
+        lines.update(chunk)
+    facts, said = (
+        f"{size} bytes, {lines.count - 1} rows, SHA-256 {digest.hexdigest()}",
+        f"{member.bytes} bytes, {member.rows} rows, SHA-256 {member.sha256}",
+    )
+    if facts != said:
+        return f"{member.name} has {facts}; its entry says {said}"
     return "" if header == member.schema.header else f"{member.name} has other columns than said"

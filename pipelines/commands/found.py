@@ -55,7 +55,7 @@ def show_findings(
                 for kind in Kind
             },
             "sample": check.is_quick,
-            "unchanged": {"shards": check.unchanged, "of": check.shards},
+            "unchanged_shards": check.unchanged,
         }
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import chain, islice
 
@@ -149,19 +148,13 @@ def summary(check: Verification, findings: int) -> str:
         looked = ", ".join(
             f"{check.read[kind]:,} of {check.there[kind]:,} {kind}" for kind in kinds
         )
-        documents = f"chosen at random, and at all documents{_unchanged(check)}"
+        documents = "chosen at random, and at all documents"
+        if check.unchanged:
+            shards = f"{check.unchanged:,} shards"
+            documents += f" but those of {shards}, which are listed as a sound check found them"
         found = counted if findings else "nothing is wrong with these"
         return f"Looked at the hashes of {looked}, {documents}: {found}."
     if findings:
         return f"{counted}."
     lake = ", lake" if check.there[Kind.LAKE_FILES] else ""
     return f"Everything matches: archive, index{lake}, warehouse and recorded hashes of sources."
-
-
-def _unchanged(check: Verification) -> str:
-    """What a quick check relied on, as part of a sentence; empty if on nothing."""
-    if not check.unchanged:
-        return ""
-    since = datetime.fromtimestamp(check.since, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    shards = f"{check.unchanged:,} of {check.shards:,} shards"
-    return f"; {shards}, their documents and ZIPs are listed as in the check of {since}"

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -39,7 +39,7 @@ _TABLE = """
 """
 
 _FIND = """
-    select place, state, recorded, digest, time from proofs where purpose = ? and time > ?
+    select place, state, recorded, digest from proofs where purpose = ? and time > ?
 """
 
 
@@ -50,15 +50,13 @@ class Proof:
     `place` is its address, `state` the version that the file system or the store gave it (empty:
     none), `recorded` the hash that it was held against (of a ZIP, or of the CSV in it), `digest`
     what its own bytes hash to, where somebody wants to know it: a SHA-256, or of each block of an
-    object the CRC-32 (`exporters.zips.sources.ObjectSource`). `time` is when it was kept, in Unix
-    seconds; 0 where nobody asked.
+    object the CRC-32 (`exporters.zips.sources.ObjectSource`).
     """
 
     place: str
     state: str
     recorded: str
     digest: str = ""
-    time: float = field(default=0.0, compare=False)
 
 
 class Proofs:
