@@ -16,7 +16,7 @@ from api.core.descriptors import Message, Request, json_name, message
 from api.core.open_snapshots import OpenSnapshot, Reading
 from api.queries.cursors import asked_id
 from api.queries.pagination import Record
-from transforms.spam.lines import parse_nanos
+from transforms.spam.capture_lines import parse_nanos
 
 _COUNTERS = {
     "proposals": (

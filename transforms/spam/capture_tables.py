@@ -1,64 +1,59 @@
 """Spam captures in DuckDB: parties' counters as core nodes report them.
 
-The counters of spam protection live in a core node's memory, so that no segment holds them. The
-warehouse has one immutable file of them, which the next one replaces. Its tables:
+The counters of spam protection live in a core node's memory, so that no segment holds them: a
+source has files `spam/<chain id>-<height>.ndjson` (also `.gz`), a line per party. The warehouse has
+one immutable file of them, which the next one replaces. Its tables:
 
 captures        of each party the newest capture of its newest epoch
+refused_lines   the quarantine: lines that are no captures, by file and line, with the reason;
+                line 0 is the file as a whole
 files           what was read, so that it is read once
-refused_lines   the quarantine: lines that are no captures, by file and line, with the reason
 """
 
 from __future__ import annotations
 
+import gzip
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
+from typing import IO, Any
 
 from transforms.duck import (
-    Connection,
     attached,
     naming_large,
     new_database,
+    quote_text,
     read_only_connection,
     working_connection,
 )
 from transforms.objects import ObjectInfo, ObjectReader
-from transforms.spam.capture_sources import (
-    PREFIX,
-    SUFFIXES,
-    FoundCapture,
-    RefusedLine,
-    named_height,
-    read_captures,
+from transforms.spam.capture_lines import (
+    MAX_LINE_BYTES,
+    MAX_STATISTICS_BYTES,
+    CaptureLineError,
+    parse_capture,
 )
 
-_BYTES_AT_ONCE = 8 * 2**20
-_ROW_BYTES = 1000  # what a row takes as Python objects, besides its long text
+_PREFIX = "spam/"
+_SUFFIXES = (".ndjson", ".ndjson.gz")
+_NAME = re.compile(r"spam/(?P<chain>.+)-(?P<height>[0-9]{1,19})\.ndjson(\.gz)?")
 _TABLES = {
-    "captures": pa.schema(
-        [
-            ("party_id", pa.string()),
-            ("epoch", pa.uint64()),
-            ("height", pa.uint64()),
-            ("file", pa.string()),
-            ("line", pa.int64()),
-            ("statistics", pa.string()),
-        ]
-    ),
-    "refused_lines": pa.schema(
-        [
-            ("file", pa.string()),
-            ("line", pa.int64()),
-            ("reason", pa.string()),
-            ("text", pa.string()),
-        ]
-    ),
-    "files": pa.schema([("file", pa.string()), ("size", pa.int64()), ("version", pa.string())]),
+    "captures": {
+        "party_id": "varchar",
+        "epoch": "ubigint",
+        "height": "ubigint",
+        "file": "varchar",
+        "line": "bigint",
+        "statistics": "varchar",
+    },
+    "refused_lines": {"file": "varchar", "line": "bigint", "reason": "varchar"},
+    "files": {"file": "varchar", "size": "bigint", "version": "varchar"},
 }
+_Row = tuple[str, Mapping[str, Any]]
 _NEWEST = """
     create or replace table fresh.captures as
     select * from fresh.captures
@@ -69,7 +64,16 @@ _NEWEST = """
 """
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class RefusedLine:
+    """A line that is no capture and why; line 0 is the file as a whole."""
+
+    file: str
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class CaptureReport:
     """What a load read: files, captures of parties, and lines (or whole files) refused."""
 
@@ -80,9 +84,10 @@ class CaptureReport:
 
 def new_captures(current: Path | None, reader: ObjectReader) -> list[ObjectInfo]:
     """The files of captures in a source that `current` has not read yet, or changed since."""
-    records = {ObjectInfo(key, size, version) for key, size, version in _rows(current, "files")}
-    files = (info for info in reader.list(PREFIX) if info.key.endswith(SUFFIXES))
-    return sorted(info for info in files if _recorded(info) not in records)
+    known = capture_rows(current, "files")
+    records = {ObjectInfo(key, size, version) for key, size, version in known}
+    files = (info for info in reader.list(_PREFIX) if info.key.endswith(_SUFFIXES))
+    return sorted(info for info in files if replace(info, key=_shown(info.key)) not in records)
 
 
 def write_captures(
@@ -97,106 +102,86 @@ def write_captures(
 
     Temporary files lie beside `path`. Errors of the source pass through.
     """
-    report = CaptureReport()
     scratch = path.parent
+    counts = dict.fromkeys(_TABLES, 0)
+    paths = {table: scratch / f"{table}.ndjson" for table in _TABLES}
+    with ExitStack() as opened:
+        files = {table: opened.enter_context(paths[table].open("wb")) for table in _TABLES}
+        for info in fresh:
+            for table, row in _read(info, reader, scratch / "capture", chain_id):
+                files[table].write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+                counts[table] += 1
+    size = sum(info.size for info in fresh)
     with (
         working_connection(scratch, memory_limit=memory_limit) as con,
-        new_database(con, path, "fresh", sum(info.size for info in fresh)),
+        naming_large("the spam captures of all parties", scratch),
+        new_database(con, path, "fresh", size),
     ):
-        _begin(con, current, map(_recorded, fresh))
-        for info in fresh:
-            record = _recorded(info)
-            with naming_large(record.key, scratch):
-                _add(con, record, _read(record.key, info.key, reader, scratch, chain_id), report)
-        with naming_large("the newest spam captures of all parties", scratch):
-            con.execute(_NEWEST)
-    return report
-
-
-def refused_lines(current: Path | None) -> list[RefusedLine]:
-    """The lines that are no captures, by file and line."""
-    return [RefusedLine(*row) for row in sorted(_rows(current, "refused_lines"))]
-
-
-def _recorded(info: ObjectInfo) -> ObjectInfo:
-    """A file as the tables name it: bytes of its name that are no UTF-8 are written out."""
-    key = info.key.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    return replace(info, key=key)
-
-
-def _read(
-    name: str, key: str, reader: ObjectReader, scratch: Path, chain_id: str
-) -> Iterator[FoundCapture | RefusedLine]:
-    """Fetch and read a file; one whose name is none of ours need not be fetched, nor could be."""
-    height = named_height(name, chain_id)
-    if height is None:
-        yield RefusedLine(name, 0, f"it is not named {PREFIX}{chain_id}-<height>.ndjson", "")
-        return
-    path = scratch / "capture"
-    reader.fetch(key, path)
-    yield from read_captures(name, path, height, chain_id)
-
-
-def _begin(con: Connection, current: Path | None, fresh: Iterable[ObjectInfo]) -> None:
-    """Make the tables, with what is known already of files that are not read anew."""
-    for table in _TABLES:
-        _append(con, table, [], create=True)
-    if current is None:
-        return
-    again = [info.key for info in fresh]
-    with attached(con, current, "known", "(read_only)"):
-        for table in _TABLES:
+        for table, columns in _TABLES.items():
             con.execute(
-                f"insert into fresh.{table} select * from known.{table} "  # noqa: S608 - ours
-                "where not list_contains($1::varchar[], file)",
-                [again],
+                f"create table fresh.{table} as from read_json({quote_text(paths[table])}, "
+                f"format = 'newline_delimited', columns = {columns}, "
+                f"maximum_object_size = {2 * MAX_STATISTICS_BYTES})"
             )
+        if current is not None:
+            with attached(con, current, "known", "(read_only)"):
+                for table in _TABLES:
+                    con.execute(
+                        f"insert into fresh.{table} select * from known.{table} "  # noqa: S608 - ours
+                        "where not list_contains($1::varchar[], file)",
+                        [[_shown(info.key) for info in fresh]],
+                    )
+        con.execute(_NEWEST)
+    return CaptureReport(counts["files"], counts["captures"], counts["refused_lines"])
 
 
-def _add(
-    con: Connection,
-    info: ObjectInfo,
-    items: Iterator[FoundCapture | RefusedLine],
-    report: CaptureReport,
-) -> None:
-    """Insert what one file has, some megabytes at a time."""
-    waiting: dict[str, list[dict[str, Any]]] = {"captures": [], "refused_lines": []}
-    size = 0
-    for item in items:
-        if isinstance(item, FoundCapture):
-            row = {**asdict(item.capture), "height": item.height, "file": item.file}
-            row |= {"line": item.line, "statistics": json.dumps(item.capture.statistics)}
-            waiting["captures"].append(row)
-            report.captures += 1
-        else:
-            row = asdict(item)
-            waiting["refused_lines"].append(row)
-            report.refused += 1
-        size += _ROW_BYTES + len(row.get("statistics", "")) + len(row.get("text", ""))
-        if size >= _BYTES_AT_ONCE:
-            _flush(con, waiting)
-            size = 0
-    _flush(con, waiting)
-    _append(con, "files", [{"file": info.key, "size": info.size, "version": info.version}])
-    report.files += 1
+def _shown(key: str) -> str:
+    """A file as the tables name it: bytes of its name that are no UTF-8 are written out."""
+    return key.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def _flush(con: Connection, waiting: Mapping[str, list[dict[str, Any]]]) -> None:
-    for table, rows in waiting.items():
-        _append(con, table, rows)
-        rows.clear()
+def _read(info: ObjectInfo, reader: ObjectReader, path: Path, chain_id: str) -> Iterator[_Row]:
+    """The rows of one file, each with its table; blank lines are passed over."""
+    file, number = _shown(info.key), 0
+    yield "files", {"file": file, "size": info.size, "version": info.version}
+    name = _NAME.fullmatch(file)
+    if name is None or name["chain"] != chain_id:  # it need not be fetched, nor could be
+        yield _refused(file, 0, f"it is not named {_PREFIX}{chain_id}-<height>.ndjson")
+        return
+    reader.fetch(info.key, path)
+    with gzip.open(path) if file.endswith(".gz") else path.open("rb") as stream:
+        try:
+            for number, line in enumerate(_lines(stream), start=1):  # type: ignore[arg-type]
+                if line.strip():
+                    yield _row(file, number, line, chain_id, int(name["height"]))
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            yield _refused(file, 0, f"it cannot be unpacked after line {number}: {error}")
 
 
-def _append(
-    con: Connection, table: str, rows: list[dict[str, Any]], *, create: bool = False
-) -> None:
-    con.register("rows", pa.Table.from_pylist(rows, schema=_TABLES[table]))
-    what = f"create table fresh.{table} as" if create else f"insert into fresh.{table}"
-    con.execute(f"{what} from rows")
-    con.unregister("rows")
+def _row(file: str, number: int, line: bytes, chain_id: str, height: int) -> _Row:
+    try:
+        capture = parse_capture(line, chain_id)
+    except CaptureLineError as error:
+        return _refused(file, number, str(error))
+    return "captures", {**asdict(capture), "height": height, "file": file, "line": number}
 
 
-def _rows(current: Path | None, table: str) -> list[tuple[Any, ...]]:
+def _refused(file: str, line: int, reason: str) -> _Row:
+    return "refused_lines", {"file": file, "line": line, "reason": reason}
+
+
+def _lines(stream: IO[bytes]) -> Iterator[bytes]:
+    """Lines without their ends; of one that is too long no more than shows that it is."""
+    most = MAX_LINE_BYTES + 2
+    while line := stream.readline(most):
+        rest = line
+        while len(rest) == most and not rest.endswith(b"\n"):
+            rest = stream.readline(most)
+        yield line.rstrip(b"\r\n")
+
+
+def capture_rows(current: Path | None, table: str) -> list[tuple[Any, ...]]:
+    """All rows of a table of a file of captures, if there is one."""
     if current is None:
         return []
     with read_only_connection(current, threads=1) as con:

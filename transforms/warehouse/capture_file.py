@@ -9,11 +9,11 @@ from transforms.errors import ConfigError
 from transforms.objects import StoredFile
 from transforms.scratch import scratch_folder
 from transforms.segments.source import Source
-from transforms.spam.capture_sources import RefusedLine
 from transforms.spam.capture_tables import (
     CaptureReport,
+    RefusedLine,
+    capture_rows,
     new_captures,
-    refused_lines,
     write_captures,
 )
 from transforms.stores.store import content_sha256
@@ -32,8 +32,9 @@ def captures_path(backing: Backing, snapshot: Snapshot | None) -> Path | None:
 
 
 def refused_captures(warehouse: Warehouse) -> list[RefusedLine]:
-    """The lines of spam captures that are none, with their reasons."""
-    return refused_lines(captures_path(warehouse.backing, warehouse.snapshot()))
+    """The lines of spam captures that are none, by file and line, with their reasons."""
+    path = captures_path(warehouse.backing, warehouse.snapshot())
+    return [RefusedLine(*row) for row in sorted(capture_rows(path, "refused_lines"))]
 
 
 def load_captures(warehouse: Warehouse, source: Source) -> CaptureReport:
