@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -189,9 +189,6 @@ class KillingStore:
 
     def get(self, key: str) -> Versioned:
         return self._store.get(key)
-
-    def digest(self, info: ObjectInfo, advance: Callable[[int], None]) -> str:
-        return self._store.digest(info, advance)
 
     def head(self, key: str) -> ObjectInfo | None:
         return self._store.head(key)

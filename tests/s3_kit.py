@@ -39,7 +39,7 @@ class BucketServer:
     def store(self, prefix: str = "some/prefix", **changes: Any) -> Iterator[S3Store]:
         """A store in a bucket of its own, which was tried already."""
         store = S3Store(self.bucket(), prefix, self.options(**changes))
-        store.facts()
+        store.try_service()
         self.door.requests.clear()
         yield store
         store.close()

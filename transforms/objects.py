@@ -5,7 +5,7 @@ All stores have this shape: who reads segments never learns which one it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -58,13 +58,6 @@ class ObjectReader(Protocol):
 
     def fetch(self, key: str, path: Path) -> None:
         """Copy the whole object to a local file. Raises `FileNotFoundError`, `IntegrityError`."""
-
-    def digest(self, info: ObjectInfo, advance: Callable[[int], None]) -> str:
-        """Read the object to its end and return the SHA-256 of what arrived, in hex.
-
-        What the object says of itself is not held against it. `advance` is called with the bytes
-        that were just read. Raises `FileNotFoundError`, `BusyError` where it has another version.
-        """
 
     def describe(self, key: str = "") -> str:
         """Name the object, or the store itself, for a person: a path or an `s3://` address."""

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import resource
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from transforms.errors import ConfigError
 
@@ -30,33 +27,9 @@ def open_files_limit() -> int:
 
 def check_open_files(volumes: int) -> None:
     """Raise `ConfigError` where this process may not open so many volumes at once."""
-    if volumes + _OTHERS > open_files_limit():
-        raise _too_many(volumes)
-
-
-@contextmanager
-def naming_open_files(volumes: int) -> Iterator[None]:
-    """Raise `ConfigError` where the limit is met after all: a query opens a volume many times."""
-    import duckdb  # here, as a client that only fetches has none
-
-    try:
-        yield
-    except (duckdb.IOException, OSError) as error:
-        if not is_open_files(error):
-            raise
-        raise _too_many(
-            volumes, ", each opened once for every table that a query names,"
-        ) from error
-
-
-def is_open_files(error: Exception) -> bool:
-    """Whether an error, Python's or DuckDB's, says that no more files may be opened."""
-    return os.strerror(errno.EMFILE) in str(error)
-
-
-def _too_many(volumes: int, how_often: str = "") -> ConfigError:
     limit = open_files_limit()
-    return ConfigError(
-        f"the warehouse has {volumes} volumes{how_often} and this process may open {limit} files: "
-        "run strata compact, which merges them, or raise the limit (ulimit -n)"
-    )
+    if volumes + _OTHERS > limit:
+        raise ConfigError(
+            f"the warehouse has {volumes} volumes and this process may open {limit} files: run "
+            "strata compact, which merges them, or raise the limit (ulimit -n)"
+        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 
 import click
 
@@ -22,59 +21,46 @@ from transforms.collecting.node_list import Backlog
 )
 @click.option("--socket", metavar="PATH", help="Its admin socket [STRATA_NODE_SOCKET].")
 @source_option
-@click.option("--dry-run", is_flag=True, help="Only say what would be collected.")
 @json_option
-def command(
-    node: str | None, socket: str | None, source: str | None, dry_run: bool, as_json: bool
-) -> int:
+def command(node: str | None, socket: str | None, source: str | None, as_json: bool) -> int:
     """Put each segment that the data node lists and the source lacks into the source, oldest first.
 
-    The node writes a file for each, so this runs on its machine, as its user. A file whose id (CID)
-    or metadata.json contradicts the list is refused and named, and the rest goes on. The exit code
-    is 1 where something was refused.
+    The node writes a file for each, so this runs on its machine, as its user. A file that has
+    another id (CID) is refused and named, and the rest goes on. The exit code is 1 where something
+    was refused.
     """
     screen = Screen(as_json)
     collector = Collector(open_site(source, node=node, node_socket=socket))
     outcomes: list[CollectedSegment] = []
-    with nullcontext() if dry_run else collector.alone() as folder:
+    with collector.alone() as folder:
         source, backlog = collector.source.describe(), collector.backlog()
         try:
-            if folder is not None:
-                with screen.counts("collecting") as count:
-                    for outcome in collector.collect(backlog.segments, folder):
-                        outcomes.append(outcome)
-                        count("segments", len(outcomes), len(backlog.segments))
+            with screen.counts("collecting") as count:
+                for outcome in collector.collect(backlog.segments, folder):
+                    outcomes.append(outcome)
+                    count("segments", len(outcomes), len(backlog.segments))
         finally:  # what is in the source stays there, whatever ends this
-            _show(screen, source, backlog, outcomes, is_dry=folder is None)
+            _show(screen, source, backlog, outcomes)
     return FINDINGS if any(outcome.refusal for outcome in outcomes) else OK
 
 
 def _show(
-    screen: Screen,
-    source: str,
-    backlog: Backlog,
-    outcomes: Sequence[CollectedSegment],
-    *,
-    is_dry: bool,
+    screen: Screen, source: str, backlog: Backlog, outcomes: Sequence[CollectedSegment]
 ) -> None:
-    """What was collected, or where nothing was to be yet, what would be."""
     collected = [outcome for outcome in outcomes if not outcome.refusal]
     refused = [outcome for outcome in outcomes if outcome.refusal]
-    segments = backlog.segments if is_dry else [outcome.segment for outcome in collected]
     screen.table(
-        "to collect" if is_dry else "collected",
+        "collected",
         ("segment", "id"),
-        ((segment.blocks, segment.segment_id) for segment in segments),
+        ((c.segment.blocks, c.segment.segment_id) for c in collected),
     )
     screen.table("refused", ("segment", "reason"), ((r.segment.blocks, r.refusal) for r in refused))
     waiting, listed = len(backlog.segments), len(backlog.listed.segments)
     if not waiting:
         screen.show(f"Nothing new to collect: {source} has all {listed:,} segments.")
-    elif collected:
+    else:
         size = size_text(sum(outcome.bytes for outcome in collected))
         screen.show(f"{len(collected):,} of {waiting:,} segments collected: {size}, {source}")
-    else:
-        screen.show(f"{waiting:,} of the node's {listed:,} segments are not in {source} yet")
     if gaps := ", ".join(map(str, backlog.gaps)):
         screen.show(f"neither the source nor the node has blocks {gaps}: ask another node")
     screen.document(
@@ -82,7 +68,7 @@ def _show(
             "node": backlog.listed.node,
             "source": source,
             "listed": listed,
-            "lacking": [segment.name.file_name for segment in backlog.segments],
+            "lacking": waiting - len(collected),
             "collected": [{"file": c.segment.name.file_name, "bytes": c.bytes} for c in collected],
             "refused": [{"file": r.segment.name.file_name, "reason": r.refusal} for r in refused],
             "gaps": backlog.gaps,

@@ -19,7 +19,7 @@ from transforms.block_range import BlockRange, contiguous_runs
 from transforms.warehouse.survey import Survey
 
 if TYPE_CHECKING:
-    from transforms.spam.capture_sources import RefusedLine
+    from transforms.spam.capture_tables import RefusedLine
 
 _Loaded = tuple[BlockRange, int, int]
 """A segment that is in the warehouse now, with its rows and CSV bytes."""

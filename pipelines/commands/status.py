@@ -126,7 +126,6 @@ def _show_all(screen: Screen, site: Site, status: SiteStatus, problems: Sequence
                 "contradictions": [{"where": where, "what": what} for where, what in ids],
             },
             "collection": collection or None,
-            "single_writer": site.settings.single_writer,
             "open_with": opened and opened.path,
         }
     )
@@ -165,8 +164,6 @@ def _sentences(site: Site, status: SiteStatus, collection: str) -> Iterator[str]
         yield f"chain of the network's ids unbroken over {unbroken}"
     if collection:
         yield collection
-    if site.settings.single_writer:
-        yield "one writer only (STRATA_SINGLE_WRITER): nothing keeps two writers apart"
     if opened := site.warehouse.shown():
         note = "" if opened.is_new else ", once strata sql 'from blocks limit 5' has made it new"
         yield f"open with duckdb -readonly {opened.path}{note}"

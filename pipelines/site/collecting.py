@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from transforms.collecting.node_list import Backlog, ListedSegment
 
 _FOLDER = "collect"
-_STATUS_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -65,12 +64,11 @@ class Collector:
             with scratch_folder(self.folder) as folder:
                 yield folder
 
-    def backlog(self, seconds: float | None = None) -> Backlog:
+    def backlog(self) -> Backlog:
         """What the node has and the source lacks. Raises what `ask_node` and `backlog` do."""
-        from transforms.collecting.node_list import LIST_SECONDS, ask_node, backlog
+        from transforms.collecting.node_list import ask_node, backlog
 
-        listed = ask_node(self.node, seconds or LIST_SECONDS)
-        return backlog(listed, self._keys(), self.site.settings.retention_blocks)
+        return backlog(ask_node(self.node), self._keys(), self.site.settings.retention_blocks)
 
     def _keys(self) -> Iterator[str]:
         """What the source has; a folder that is not there yet has nothing."""
@@ -92,7 +90,7 @@ def collection_sentence(site: Site) -> str:
     if not site.settings.node:
         return ""
     try:
-        waiting = Collector(site).backlog(_STATUS_SECONDS)
+        waiting = Collector(site).backlog()
     except (ConnectionError, NodeError, ConfigError) as error:
         return f"what is left to collect cannot be said: {error}"
     if not waiting.segments:

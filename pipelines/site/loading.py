@@ -14,7 +14,7 @@ from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.manifests.receipts import Receipt
 
 if TYPE_CHECKING:
-    from transforms.spam.capture_sources import RefusedLine
+    from transforms.spam.capture_tables import RefusedLine
     from transforms.warehouse.load.loader import LoadReport
 
 

@@ -13,7 +13,7 @@ _INDEX = """\
 # Tables
 
 All tables of the network's database, as history segments carry them and the warehouse shows them: what a row is, every
-column with its type, unit and meaning, and what joins to what. These pages are made from the code that loads the tables
+column with its type, unit and meaning, and what it joins to. These pages are made from the code that loads the tables
 (`make docs`); the warehouse has the same texts as comments (`duckdb_columns()`, `duckdb_views()`). Queries:
 [cookbook](../cookbook.md).
 
@@ -25,8 +25,7 @@ column with its type, unit and meaning, and what joins to what. These pages are 
   without the `\\x` of the CSV. The warehouse has the name of an enum's value as `<column>_name`, number or name in the
   source, and the UTC date of a time as `<column>_date`.
 - *Unit*: an amount in an asset's smallest unit is divided by 10^`assets.decimals`, a price by
-  10^`markets.decimal_places`, a size by 10^`markets.position_decimal_places`. Behind the unit stands by which column to
-  find them.
+  10^`markets.decimal_places`, a size by 10^`markets.position_decimal_places`.
 - *Joins to* names the column with the same value. `assets` and `markets` have a row per change; `markets_current` has the
   latest of each market. `vega_time` joins to `blocks.vega_time` everywhere, which gives the height.
 - *Versions* are schema versions of the database. Each segment has one, in its name and in that of its CSVs. Older segments
@@ -65,7 +64,7 @@ def _lifetime(table: TableReference) -> str:
 
 
 def _page(table: TableReference) -> str:
-    return "\n".join([*_head(table), *_columns(table), *_values(table), *_joined_by(table)])
+    return "\n".join([*_head(table), *_columns(table), *_values(table)])
 
 
 def _head(table: TableReference) -> Iterator[str]:
@@ -90,23 +89,19 @@ def _names(columns: tuple[str, ...]) -> str:
 
 
 def _columns(table: TableReference) -> Iterator[str]:
-    yield "| column | type | meaning | unit, and where its decimals are | joins to | versions |"
+    yield "| column | type | meaning | unit | joins to | versions |"
     yield "|---|---|---|---|---|---|"
     for column in table.columns:
         cells = (
             f"`{column.name}`",
             f"{column.type} ({column.source_type})",
             column.meaning,
-            _unit(column),
+            column.unit or "",
             _target(column),
             ", ".join(map(str, column.versions)),
         )
         yield f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |"
     yield ""
-
-
-def _unit(column: ColumnReference) -> str:
-    return ": ".join(part for part in (column.unit, column.decimals) if part)
 
 
 def _target(column: ColumnReference) -> str:
@@ -121,26 +116,12 @@ def _values(table: TableReference) -> Iterator[str]:
         return
     yield "## Values\n"
     for column in named:
-        label = f" (names in `{column.label}`)" if column.values[0][0] is not None else ""
+        label = f" (names in `{column.name}_name`)" if column.values[0][0] is not None else ""
         values = ", ".join(
             name if number is None else f"{number} {name}" for number, name in column.values
         )
         yield f"- `{column.name}`{label}: {values}."
     yield ""
-
-
-def _joined_by(table: TableReference) -> Iterator[str]:
-    if not table.joined_by:
-        return
-    yield "## What joins to it\n"
-    if table.name == "blocks":
-        yield "`vega_time` of every table, and the columns of heights.\n"
-        return
-    links = (
-        f"[{table_name}.{column}]({table_name}.md)"
-        for table_name, column in (name.split(".") for name in table.joined_by)
-    )
-    yield ", ".join(links) + ".\n"
 
 
 def main() -> None:

@@ -41,10 +41,10 @@ def test_the_types_are_those_of_the_typed_views(sample_site: Site) -> None:
     known = {place: kind for place, kind in found.items() if place in said}
     assert known == {place: said[place] for place in known}
     labels = {
-        (table.name, column.label)
+        (table.name, f"{column.name}_name")
         for table in reference.values()
         for column in table.columns
-        if column.label and (table.name, column.name) in found
+        if column.values and (table.name, column.name) in found
     }
     assert len(labels) > 20
     assert labels <= set(found)

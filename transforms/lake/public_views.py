@@ -20,7 +20,6 @@ from transforms.tables.file_columns import (
     OWN_COLUMNS,
     OWN_TYPES,
     duck_type,
-    has_column,
 )
 from transforms.tables.registry import UNKNOWN_TYPE, fold_case
 from transforms.warehouse.manifests.data_files import empty_sql, rows_sql
@@ -204,15 +203,12 @@ def _views(lake: PublicLake, lists: _Lists) -> Iterator[str]:
 
 
 def _shape(table: PublicTable, loaded: Shape) -> Shape:
-    """The columns that a table's rows can give: as loaded, then what the lake has beside that.
-
-    Of a column whose name Delta does not allow the texts lie in `_raw`.
-    """
+    """The columns that a table's rows can give: as loaded, then what the lake has beside that."""
     own = {column.name for column in OWN_COLUMNS}
     columns = {
         column.name: column.type
         for column in loaded.column_list()
-        if fold_case(column.name) in table.names or not has_column(column)
+        if fold_case(column.name) in table.names
     }
     there = {fold_case(name) for name in columns}
     more = {
@@ -228,11 +224,7 @@ def _source(table: PublicTable, shape: Shape, lists: _Lists) -> str:
     readers = []
     for names, files in table.files.items():
         there = {fold_case(name) for name in names}
-        columns = (
-            column
-            for column in shape.column_list()
-            if fold_case(column.name) in there or not has_column(column)
-        )
+        columns = (column for column in shape.column_list() if fold_case(column.name) in there)
         reader = f"from {rows_sql(table.name, columns, lists.name(table, names, files))}"
         if table.state_of:  # their file may be of an earlier segment
             reader = f"select * replace ({table.state_of.first}::bigint as _segment) {reader}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import hashlib
+import json
 import re
 import zipfile
 from collections.abc import Iterator
@@ -14,22 +15,24 @@ from contextlib import ExitStack
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from isal import isal_zlib
 
 from transforms.errors import SegmentError
 from transforms.files import naming_full_disk
 from transforms.segments.cid import said
-from transforms.segments.metadata import MAX_METADATA_BYTES, METADATA, read_metadata
 from transforms.segments.segment_name import SegmentName
-from transforms.segments.zip_damage import BoundedFile, check_storage, damage_named
+from transforms.segments.zip_damage import check_storage, damage_named
 from transforms.tables.dialect import LineCounter, header_names
 from transforms.tables.registry import HISTORY_TABLES, RESERVED_TABLES, TableSchema, schema_of
 
 MAX_INFLATED_BYTES = 32 * 2**30
 """The bound on what one segment may inflate to: 32 GiB, far above the largest real one."""
 
+_METADATA = "metadata.json"
+_FACTS = ("ChainID", "DatabaseVersion", "HeightFrom", "HeightTo")
+_MAX_METADATA_BYTES = 1 << 20
 _CHUNK = 1 << 20
 _RAW_CHUNK = 1 << 18
 _MAX_HEADER_BYTES = 1 << 16
@@ -92,9 +95,8 @@ class SegmentZip:
     ) -> None:
         self.name = name
         with ExitStack() as opened:
-            file = opened.enter_context(path.open("rb"))
             with damage_named(f"{name.file_name} is not a whole ZIP file", "fetch it again"):
-                self._zip = opened.enter_context(zipfile.ZipFile(BoundedFile(file)))
+                self._zip = opened.enter_context(zipfile.ZipFile(path))
             self._entries = self._checked_entries(max_inflated_bytes)
             self.previous_id = self._checked_metadata()
             self._opened = opened.pop_all()
@@ -207,7 +209,7 @@ class SegmentZip:
             check_storage(info, self._where(info.filename))
             total += info.file_size
             match = _ENTRY.fullmatch(info.filename)
-            if info.filename == METADATA or info.filename in _FOLDERS:
+            if info.filename == _METADATA or info.filename in _FOLDERS:
                 continue
             if match is None:
                 raise SegmentError(
@@ -237,17 +239,23 @@ class SegmentZip:
 
     def _checked_metadata(self) -> str:
         """Hold `metadata.json`, where there is one, against the file name; give the previous id."""
-        names = [info for info in self._zip.infolist() if info.filename == METADATA]
+        names = [info for info in self._zip.infolist() if info.filename == _METADATA]
         if not names:
             return ""
-        if len(names) > 1 or names[0].file_size > MAX_METADATA_BYTES:
-            raise SegmentError(f"{self._where(METADATA)} is there twice or too large")
-        metadata = read_metadata(b"".join(self._chunks(names[0])), self._where(METADATA))
+        where = self._where(_METADATA)
+        if len(names) > 1 or names[0].file_size > _MAX_METADATA_BYTES:
+            raise SegmentError(f"{where} is there twice or too large")
+        try:
+            metadata: dict[str, Any] = json.loads(b"".join(self._chunks(names[0])))
+            facts = tuple(metadata[name] for name in _FACTS)
+            previous_id = said(metadata.get("PreviousHistorySegmentID"))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise SegmentError(f"{where} is not a segment's metadata ({error!r})") from error
         blocks = self.name.blocks
-        if metadata.facts != (self.name.chain_id, self.name.version, blocks.first, blocks.last):
-            chain, version, first, last = map(said, map(str, metadata.facts))
+        if facts != (self.name.chain_id, self.name.version, blocks.first, blocks.last):
+            chain, version, first, last = map(said, map(str, facts))
             raise SegmentError(
                 f"{self.name.file_name}: the name contradicts metadata.json, which says chain "
                 f"{chain}, schema version {version}, blocks {first} to {last}"
             )
-        return metadata.previous_id
+        return previous_id

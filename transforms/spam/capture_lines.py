@@ -32,17 +32,11 @@ class CaptureLineError(ValueError):
     """A line that is no capture; the message says which value of it is wrong."""
 
 
-@dataclass(frozen=True, slots=True)
-class Capture:
-    """What was captured of one party: its id in lower-case hex, the epoch, statistics as JSON."""
+def parse_capture(line: bytes, chain_id: str) -> dict[str, Any]:
+    """Read one line of a capture of a chain: `party_id` in hex, `epoch`, `statistics` as JSON.
 
-    party_id: str
-    epoch: int
-    statistics: str
-
-
-def parse_capture(line: bytes, chain_id: str) -> Capture:
-    """Read one line of a capture of a chain. Raises `CaptureLineError`."""
+    Raises `CaptureLineError`.
+    """
     if len(line) > MAX_LINE_BYTES:
         raise CaptureLineError(f"it is longer than {MAX_LINE_BYTES} bytes")
     try:
@@ -60,7 +54,7 @@ def parse_capture(line: bytes, chain_id: str) -> Capture:
     text = json.dumps(statistics, ensure_ascii=False)
     if len(text.encode()) > MAX_STATISTICS_BYTES:
         raise CaptureLineError("its statistics have too many votes or blocks")
-    return Capture(party, statistics["epochSeq"], text)
+    return {"party_id": party, "epoch": statistics["epochSeq"], "statistics": text}
 
 
 def format_nanos(nanos: int) -> str:

@@ -18,7 +18,7 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -160,10 +160,10 @@ def _read(info: ObjectInfo, reader: ObjectReader, path: Path, chain_id: str) -> 
 
 def _row(file: str, number: int, line: bytes, chain_id: str, height: int) -> _Row:
     try:
-        capture = parse_capture(line, chain_id)
+        row = parse_capture(line, chain_id)
     except CaptureLineError as error:
         return _refused(file, number, str(error))
-    return "captures", {**asdict(capture), "height": height, "file": file, "line": number}
+    return "captures", {**row, "height": height, "file": file, "line": number}
 
 
 def _refused(file: str, line: int, reason: str) -> _Row:

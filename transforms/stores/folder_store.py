@@ -14,11 +14,11 @@ import os
 import shutil
 import stat
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from transforms.errors import ConfigError, IntegrityError
+from transforms.errors import ConfigError
 from transforms.files import (
     check_version,
     file_clock,
@@ -37,7 +37,6 @@ from transforms.stores.folder_tree import (
     walk,
 )
 from transforms.stores.store import (
-    CHUNK_BYTES,
     SCRATCH,
     LostRaceError,
     PutResult,
@@ -46,6 +45,7 @@ from transforms.stores.store import (
     conflict,
     content_chunks,
     content_sha256,
+    not_as_announced,
 )
 
 # A name that no file can have, a link that leads to itself.
@@ -100,16 +100,6 @@ class FolderStore:
         """Copy the whole file to `path`, which stays as it was if that fails."""
         with self._present(key).open("rb") as file, new_file(path, durable=False) as copy:
             shutil.copyfileobj(file, copy)
-
-    def digest(self, info: ObjectInfo, advance: Callable[[int], None]) -> str:
-        """The SHA-256 of the file; see `transforms.objects.ObjectReader`."""
-        digest = hashlib.sha256()
-        with self._present(info.key).open("rb") as file:
-            check_version(file.fileno(), info.version, self.describe(info.key))
-            while chunk := file.read(CHUNK_BYTES):
-                digest.update(chunk)
-                advance(len(chunk))
-        return digest.hexdigest()
 
     def describe(self, key: str = "") -> str:
         """The file's path."""
@@ -224,11 +214,8 @@ class FolderStore:
                     file.write(chunk)
                 file.flush()
                 os.fsync(file.fileno())
-            if sha256 not in (None, digest.hexdigest()):
-                raise IntegrityError(
-                    f"{content if isinstance(content, Path) else 'the content'} hashes to "
-                    f"{digest.hexdigest()}, not to {sha256} as announced: it was not stored"
-                )
+            if sha256 is not None and sha256 != digest.hexdigest():
+                raise not_as_announced(content, digest.hexdigest(), sha256)
             yield staged
         finally:
             staged.unlink(missing_ok=True)

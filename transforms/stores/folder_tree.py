@@ -72,7 +72,7 @@ _CANNOT = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENO
 
 
 def check_file_system(scratch: Path) -> None:
-    """Raise `ConfigError` where hard links or `flock` do not do what they should.
+    """Raise `ConfigError` where there are no hard links or no `flock`.
 
     Works on files of its own in `scratch`. Errors of the machine pass through.
     """
@@ -80,25 +80,16 @@ def check_file_system(scratch: Path) -> None:
     try:
         first.touch()
         os.link(first, second)
-        with suppress(FileExistsError):
-            os.link(first, second)
-            raise _unfit(scratch, "a hard link replaces a file that is there")
-        with first.open("rb") as one, second.open("rb") as other:
-            fcntl.flock(one, fcntl.LOCK_EX)
-            with suppress(BlockingIOError):
-                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                raise _unfit(scratch, "flock locks nobody out")
+        with first.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
     except OSError as error:
         if error.errno in _CANNOT:
-            raise _unfit(scratch, "it knows no hard links, or no flock") from error
+            raise ConfigError(
+                f"the file system of {scratch.parent} cannot hold a warehouse or an archive: it "
+                "knows no hard links, or no flock. Nothing was written; choose a folder on another "
+                "file system, or a bucket"
+            ) from error
         raise
     finally:
         first.unlink(missing_ok=True)
         second.unlink(missing_ok=True)
-
-
-def _unfit(scratch: Path, reason: str) -> ConfigError:
-    return ConfigError(
-        f"the file system of {scratch.parent} cannot hold a warehouse or an archive: {reason}. "
-        "Nothing was written; choose a folder on another file system, or a bucket"
-    )

@@ -1,32 +1,81 @@
 """A folder that a web server shows, as a store that is only read.
 
 What fails for now (no connection, 429, 5xx) is asked for again, later and later, or when the server
-says (`Retry-After`). Proxies are those of the environment.
+says (`Retry-After`). Proxies are those of the environment. What breaks off is an error.
 """
 
 from __future__ import annotations
 
 import errno
+import ssl
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import NoReturn
-from urllib.parse import quote, urlsplit
+from typing import Any, NoReturn
+from urllib.parse import quote, unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import urllib3
+from urllib3 import exceptions
 
-from transforms.errors import BusyError, ConfigError
+from transforms.errors import ConfigError
 from transforms.files import new_file
 from transforms.objects import ObjectInfo
-from transforms.stores.http_client import LATER, headers_of, open_pool, plain_errors
 from transforms.stores.store import checked_key
 from transforms.stores.streaming import Body
 
+_CONNECTIONS = 32
+_SILENT_SECONDS = 60.0  # that a server may be
+_RETRIES = 5
 _PIECE_BYTES = 256 * 1024
-_READINGS = 4
 _GONE = (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 _REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.PROXY_AUTHENTICATION_REQUIRED)
+# What is answered in place of something that may be there a moment later.
+_LATER = (429, 500, 502, 503, 504)
+
+
+def _open_pool(scheme: str, host: str) -> urllib3.PoolManager:
+    """Connections to a host, by the proxy that the environment names for it, if it does."""
+    retries = urllib3.Retry(
+        _RETRIES,
+        connect=2,  # where nobody listens: that seldom passes
+        status_forcelist=_LATER,
+        backoff_factor=0.5,
+        backoff_max=60,
+        retry_after_max=60,
+        raise_on_status=False,
+    )
+    options: dict[str, Any] = {
+        "retries": retries,
+        "timeout": _SILENT_SECONDS,
+        "maxsize": _CONNECTIONS,
+        "ssl_context": ssl.create_default_context(),
+    }
+    proxy = "" if proxy_bypass(host) else getproxies().get(scheme, "")
+    if not proxy:
+        return urllib3.PoolManager(**options)
+    proxy = proxy if "://" in proxy else f"http://{proxy}"
+    return urllib3.ProxyManager(proxy, **options)
+
+
+@contextmanager
+def _plain_errors(place: str) -> Iterator[None]:
+    """Turn urllib3's errors about `place`, an address, into `ConfigError` or `ConnectionError`."""
+    try:
+        yield
+    except exceptions.HTTPError as error:
+        reason = getattr(error, "reason", None) or error
+        if isinstance(reason, exceptions.SSLError):
+            raise ConfigError(
+                f"{place}: the server's certificate or its TLS is not accepted ({reason}): correct "
+                "the address; where you trust a certificate of your own, name its file in "
+                "SSL_CERT_FILE"
+            ) from error
+        raise ConnectionError(
+            f"no whole answer for {place} ({reason}): check the address, the network and the proxy "
+            "(HTTPS_PROXY, HTTP_PROXY, NO_PROXY), then run it again"
+        ) from error
 
 
 class HttpStore:
@@ -41,8 +90,12 @@ class HttpStore:
             raise ConfigError(f"{url!r} has a ? or # in it: give the address of a folder")
         host = parts.netloc.rpartition("@")[2]
         self._url = f"{parts.scheme}://{host}{parts.path.rstrip('/')}"
-        self._headers = headers_of(url)
-        self._pool = open_pool(parts.scheme, host)
+        account = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+        self._headers = urllib3.make_headers(
+            basic_auth=account if parts.username else None, user_agent="strata-fetch"
+        )
+        self._headers["Accept-Encoding"] = "identity"  # bytes are wanted as they lie
+        self._pool = _open_pool(parts.scheme, host)
 
     def open(self, key: str, start: int = 0) -> Body:
         """The bytes of an object from `start`, or from 0 where the server gives no ranges.
@@ -50,41 +103,35 @@ class HttpStore:
         Raises `FileNotFoundError`, `ConfigError` (refused), `ConnectionError`. Pieces raise
         `ConnectionError` where they end before they should.
         """
-        return self._body(key, start)
+        headers = {"Range": f"bytes={start}-"} if start else {}
+        answer = self._asked("GET", key, headers)
+        size = answer.headers.get("Content-Length", "")
+        if "Content-Range" in answer.headers:
+            size = answer.headers["Content-Range"].rpartition("/")[2]
+        total = int(size) if size.isdecimal() else None
+        if answer.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            answer.close()
+            return Body(start, total, iter(()))
+        self._check(answer, key)
+        begin = start if answer.status == HTTPStatus.PARTIAL_CONTENT else 0
+        return Body(begin, total, self._pieces(answer, key), answer.close)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """Raises `ConfigError`: a web server says what a document is, not what there is."""
         raise ConfigError(f"{self.describe(prefix)} cannot be listed: web servers give no lists")
 
-    def head(self, key: str) -> ObjectInfo | None:
-        """Describe one object, or None where it is absent."""
-        answer = self._asked("HEAD", key, {})
-        answer.close()
-        if answer.status in _GONE:
-            return None
-        self._check(answer, key)
-        version = answer.headers.get("ETag", "") or answer.headers.get("Last-Modified", "")
-        return ObjectInfo(key, _length(answer) or 0, version)
-
     def read(
-        self, key: str, start: int = 0, length: int | None = None, *, version: str | None = None
+        self,
+        key: str,
+        start: int = 0,
+        length: int | None = None,
+        *,
+        version: str | None = None,  # noqa: ARG002 - it is one answer, and so of one version
     ) -> bytes:
         """Return `length` bytes from `start`; past the end there are none."""
-        if length == 0:
-            return b""
-        for retries in reversed(range(_READINGS)):
-            body = self._body(key, start, length, version)
-            try:
-                with closing(body):
-                    data = b"".join(body.pieces)[start - body.start :]
-            except (
-                ConnectionError
-            ):  # only what has not begun to arrive is asked for again by itself
-                if not retries:
-                    raise
-            else:
-                return data if length is None else data[:length]
-        raise AssertionError
+        with closing(self.open(key, start)) as body:
+            data = b"".join(body.pieces)[start - body.start :]
+        return data if length is None else data[:length]
 
     def fetch(self, key: str, path: Path) -> None:
         """Copy the whole object to `path`, which stays as it was if that fails."""
@@ -107,40 +154,15 @@ class HttpStore:
         """Raises `ConfigError`: what a web server shows is only read."""
         raise ConfigError(f"{self._url} is only read: give a folder or s3://<bucket>")
 
-    # Nothing is replaced, proven again or removed by its age here either.
-    put_if_match = delete = get = digest = now = put_if_absent
-
-    def _body(
-        self, key: str, start: int, length: int | None = None, version: str | None = None
-    ) -> Body:
-        headers = {}
-        if start or length is not None:
-            end = "" if length is None else start + length - 1
-            headers["Range"] = f"bytes={start}-{end}"
-        if version and version.startswith('"'):  # only a strong tag may be compared with
-            headers["If-Match"] = version
-        answer = self._asked("GET", key, headers)
-        if answer.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-            answer.close()
-            return Body(start, _total(answer), iter(()))
-        self._check(answer, key)
-        begins, size = 0, _length(answer)
-        if answer.status == HTTPStatus.PARTIAL_CONTENT:
-            begins, size = _begin(answer), _total(answer)
-            if begins != start:
-                answer.close()
-                raise ConnectionError(
-                    f"{self.describe(key)}: bytes from {start} on were asked for, and those from "
-                    f"{begins} arrived: see what stands between"
-                )
-        return Body(begins, size, self._pieces(answer, key), answer.close)
+    # Nothing is replaced, compared or removed by its age here either.
+    put_if_match = delete = get = head = now = put_if_absent
 
     def _pieces(self, answer: urllib3.BaseHTTPResponse, key: str) -> Iterator[bytes]:
-        with plain_errors(self.describe(key)):
+        with _plain_errors(self.describe(key)):
             yield from answer.stream(_PIECE_BYTES, decode_content=False)
 
     def _asked(self, method: str, key: str, headers: dict[str, str]) -> urllib3.BaseHTTPResponse:
-        with plain_errors(self.describe(key)):
+        with _plain_errors(self.describe(key)):
             return self._pool.request(
                 method,
                 f"{self._url}/{quote(checked_key(key))}",
@@ -157,28 +179,11 @@ class HttpStore:
         reply = f"{status} {answer.reason or ''}".strip()
         if status in _GONE:
             raise FileNotFoundError(errno.ENOENT, "There is no such object", place)
-        if status == HTTPStatus.PRECONDITION_FAILED:
-            raise BusyError(f"{place} was replaced while it was read: read it again")
         if status in _REFUSED:
             raise ConfigError(
                 f"{place} is refused ({reply}): give an address that may be read, with "
                 "https://<user>:<password>@<host> if it takes them"
             )
-        if status in LATER:
+        if status in _LATER:
             raise ConnectionError(f"{place} is not answered for now ({reply}): try again later")
         raise OSError(errno.EIO, f"{place} is answered with {reply}: see whether that is right")
-
-
-def _length(answer: urllib3.BaseHTTPResponse) -> int | None:
-    text = answer.headers.get("Content-Length", "")
-    return int(text) if text.isdecimal() else None
-
-
-def _begin(answer: urllib3.BaseHTTPResponse) -> int:
-    text = answer.headers.get("Content-Range", "").removeprefix("bytes ").partition("-")[0]
-    return int(text) if text.isdecimal() else -1
-
-
-def _total(answer: urllib3.BaseHTTPResponse) -> int | None:
-    text = answer.headers.get("Content-Range", "").rpartition("/")[2]
-    return int(text) if text.isdecimal() else None

@@ -11,8 +11,7 @@ class ReadOnlyStore:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.list, self.head, self.path = store.list, store.head, store.path
-        self.fetch, self.digest = store.fetch, store.digest
-        self.describe, self.now = store.describe, store.now
+        self.fetch, self.describe, self.now = store.fetch, store.describe, store.now
 
     def read(
         self, key: str, start: int = 0, length: int | None = None, *, version: str | None = None

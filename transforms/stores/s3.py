@@ -8,9 +8,12 @@ the conditions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, suppress
+import time
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import datetime
+from email.utils import parsedate_to_datetime
 from functools import cache
 from http import HTTPStatus
 from pathlib import Path
@@ -20,19 +23,17 @@ from typing import TYPE_CHECKING, Any
 from boto3.session import Session
 from botocore.config import Config
 from botocore.exceptions import ClientError
+from botocore.parsers import ResponseParserError
 from botocore.session import get_session
 from botocore.utils import parse_timestamp
 
 from transforms.errors import ConfigError
 from transforms.files import new_file
 from transforms.objects import ObjectInfo
-from transforms.stores.probing import KeptFacts, StoreFacts, probe
-from transforms.stores.s3_answers import AnswerWatch
-from transforms.stores.s3_errors import plain_errors, status_of
-from transforms.stores.s3_reading import StoredObject, listed
-from transforms.stores.s3_writing import NO_VERSION, ObjectWriter, Upload
+from transforms.stores.probing import check_service
+from transforms.stores.s3_errors import DAMAGED, plain_errors, status_of
+from transforms.stores.s3_reading import StoredObject
 from transforms.stores.store import (
-    CHUNK_BYTES,
     SCRATCH,
     LostRaceError,
     PutResult,
@@ -42,24 +43,25 @@ from transforms.stores.store import (
     conflict,
     content_sha256,
     content_size,
+    not_as_announced,
     object_sha256,
 )
 
 if TYPE_CHECKING:
-    from mypy_boto3_s3.type_defs import HeadObjectOutputTypeDef
+    from mypy_boto3_s3.type_defs import HeadObjectOutputTypeDef, ObjectTypeDef
 
 _CONNECTIONS = 32
 _CONNECT_SECONDS = 10
-_READ_SECONDS = 60  # how long an answer is waited for, and a service that gives none tried again
+_READ_SECONDS = 45  # for an answer, at each attempt: a silent service ends a command in minutes
 _RACES = 10
-_PROBES = 2
 # S3's own bound; a service answers a longer one with an error.
 _MOST_KEY_BYTES = 1024
 # The most that S3 takes as one PUT.
 _MOST_BYTES = 5 * 2**30
-_LARGE_BYTES = 64 * 2**20
 _FOREVER = "public, max-age=31536000, immutable"
 _A_MINUTE = "public, max-age=60"
+# The answers to a write whose condition does not hold (any more).
+_LOST = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.PRECONDITION_FAILED)
 
 
 def _session(region: str | None) -> Session:
@@ -97,14 +99,14 @@ class S3Store:
         self._prefix = f"{prefix}/" if prefix else ""
         self._options = options or S3Options()
         self._probing = Lock()
-        self._facts: StoreFacts | None = None
+        self._is_tried = False
+        self._ahead: float | None = None  # of this machine's clock, in seconds
         config = Config(
             connect_timeout=_CONNECT_SECONDS,
             read_timeout=_READ_SECONDS,
             retries={"mode": "standard", "total_max_attempts": self._options.attempts},
             max_pool_connections=_CONNECTIONS,
-            # Some services send the whole object's checksum with a range, too: only asked for where
-            # all of an object is.
+            # Some services send the whole object's checksum with a range, too.
             response_checksum_validation="when_required",
         )
         endpoint = self._options.endpoint
@@ -112,7 +114,7 @@ class S3Store:
             with plain_errors(self.describe(), bucket, endpoint or "S3"):
                 session = _session(self._options.region)
                 self._client = session.client("s3", endpoint_url=endpoint, config=config)
-                self._answers = AnswerWatch(self._client, _READ_SECONDS)
+                self._client.meta.events.register("response-received.s3", self._note_time)
         except ValueError as error:
             raise ConfigError(f"{self.describe()} cannot be opened: {error}") from error
 
@@ -123,8 +125,7 @@ class S3Store:
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """Yield the objects whose key starts with `prefix`, in the service's order, by pages."""
         with self._plain_errors(prefix):
-            attempts = self._options.attempts
-            for item in listed(self._client, self._bucket, self._prefix + prefix, attempts):
+            for item in self._listed(prefix):
                 key = item["Key"][len(self._prefix) :]
                 # A console's folder marker is no object.
                 if key and not key.endswith("/") and not key.startswith(f"{SCRATCH}/"):
@@ -149,24 +150,17 @@ class S3Store:
             return b""
         condition = {"IfMatch": version} if version else {}
         with self._plain_errors(key):
-            return self._object(key, condition).piece(start, length).data
+            return self._object(key, condition).read(start, length)[0]
 
     def get(self, key: str) -> Versioned:
         """The object's bytes and its version; see `transforms.stores.store.Store`."""
         with self._plain_errors(key):
-            piece = self._object(key, {}).piece()
-            return piece.data, piece.etag
+            return self._object(key, {}).read()
 
     def fetch(self, key: str, path: Path) -> None:
         """Download the whole object to `path`, which stays as it was if that fails."""
         with self._plain_errors(key), new_file(path, durable=False) as copy:
-            self._object(key, {}).copy(copy, CHUNK_BYTES)
-
-    def digest(self, info: ObjectInfo, advance: Callable[[int], None]) -> str:
-        """The SHA-256 of the bytes that arrive now; see `transforms.objects.ObjectReader`."""
-        with self._plain_errors(info.key):
-            stored = self._object(info.key, {"IfMatch": info.version})
-            return stored.unchecked_digest(CHUNK_BYTES, lambda data: advance(len(data)))
+            self._object(key, {}).copy(copy)
 
     def describe(self, key: str = "") -> str:
         """The object's `s3://` address."""
@@ -176,32 +170,23 @@ class S3Store:
         """None: an object is no local file."""
 
     def now(self) -> float:
-        """The time by the service's clock, to a minute. Raises `ConfigError` where it has none."""
-        if self._answers.time() is None:
+        """The time by the service's clock, which its answers tell to a second."""
+        if self._ahead is None:
             with self._plain_errors(""):
                 self._client.list_objects_v2(Bucket=self._bucket, Prefix=self._prefix, MaxKeys=1)
-        told = self._answers.time()
-        if told is None:
-            raise ConfigError(
-                f"the service of {self.describe()} answers without the time (Date): see what "
-                "stands between, or use one that gives it"
-            )
-        return told
+        return time.time() + (self._ahead or 0.0)
 
     def delete(self, key: str) -> None:
         """Remove the object; an absent one is no error."""
         with self._plain_errors(key):
             self._client.delete_object(Bucket=self._bucket, Key=self._key(key))
 
-    def facts(self) -> StoreFacts:
-        """What the service honours, tried unless this machine did so less than a day ago.
-
-        Raises `ConfigError` where nothing may be written, with the request that is not honoured.
-        """
-        with self._probing:
-            if self._facts is None:
-                self._facts = self._tried()
-            return self._facts
+    def try_service(self) -> None:
+        """Raise `ConfigError` where nothing may be written; see `transforms.stores.probing`."""
+        with self._probing, self._plain_errors(""):
+            if not self._is_tried:
+                check_service(self._client, self._bucket, self._prefix, self._options.facts)
+                self._is_tried = True
 
     def put_if_absent(
         self,
@@ -214,18 +199,15 @@ class S3Store:
         take: bool = False,  # noqa: ARG002 - bytes go over the network either way
     ) -> PutResult:
         """Create the object, or find the same bytes there; see `transforms.stores.store.Store`."""
-        upload = self._upload(
-            key, source, sha256, content_type, _FOREVER if immutable else _A_MINUTE
-        )
-        writer = self._writer()
-        # A PUT that meets an object is refused before its body is sent, but not by all services.
-        look_first = upload.size > _LARGE_BYTES or not writer.facts.creates_once
-        for attempt in range(_RACES):
-            if (attempt or look_first) and (answer := self._head(key)):
-                return self._compared(key, answer, upload)
-            with self._plain_errors(key):
-                if writer.write(upload, NO_VERSION):
-                    return PutResult.CREATED
+        caching = _FOREVER if immutable else _A_MINUTE
+        for _ in range(_RACES):
+            if self._put(key, source, sha256, content_type, caching, {"IfNoneMatch": "*"}):
+                return PutResult.CREATED
+            if answer := self._head(key):
+                there = answer["Metadata"].get("sha256") or object_sha256(self, key)
+                if there != sha256:
+                    raise conflict(self.describe(key), there, sha256)
+                return PutResult.IDENTICAL
         raise LostRaceError(f"others keep writing {self.describe(key)}: try again later")
 
     def put_if_match(
@@ -238,34 +220,14 @@ class S3Store:
         sha256: str | None = None,
     ) -> str:
         """Replace the object if it has `expected_version`; see `transforms.stores.store.Store`."""
-        upload = self._upload(key, data, sha256, content_type, _A_MINUTE)
-        with self._plain_errors(key):
-            etag = self._writer().write(upload, expected_version or NO_VERSION)
+        condition = {"IfMatch": expected_version} if expected_version else {"IfNoneMatch": "*"}
+        sha256 = sha256 or content_sha256(data)
+        etag = self._put(key, data, sha256, content_type, _A_MINUTE, condition)
         if etag is None:
             raise LostRaceError(
                 f"{self.describe(key)} was changed by another writer: read it again"
             )
         return etag
-
-    def _tried(self) -> StoreFacts:
-        place, endpoint = self.describe(), self._client.meta.endpoint_url
-        cache = self._options.facts and KeptFacts(self._options.facts, f"{place} at {endpoint}")
-        single_writer = self._options.single_writer
-        facts = cache.read() if cache else None
-        tries = 0
-        while facts is None or not facts.is_usable(single_writer=single_writer):
-            # An answer that got lost looks like a condition that is not honoured: once is not seen.
-            if facts is not None and tries == _PROBES:
-                raise facts.refusal(place)
-            with self._plain_errors(""):
-                facts = probe(self._client, self._bucket, self._prefix)
-            if cache:
-                cache.write(facts)
-            tries += 1
-        return facts
-
-    def _writer(self) -> ObjectWriter:
-        return ObjectWriter(self._client, self.facts(), self._options.attempts)
 
     def _key(self, key: str) -> str:
         return self._prefix + checked_key(key)
@@ -288,35 +250,64 @@ class S3Store:
                     return None
                 raise
 
-    def _upload(
-        self, key: str, content: Path | bytes, sha256: str | None, content_type: str, caching: str
-    ) -> Upload:
+    def _listed(self, prefix: str) -> Iterator[ObjectTypeDef]:
+        where: dict[str, Any] = {"Bucket": self._bucket, "Prefix": self._prefix + prefix}
+        while True:
+            try:
+                page = self._client.list_objects_v2(**where)
+            except ValueError as error:  # a number or a time that is none
+                raise ResponseParserError(str(error)) from error
+            yield from page.get("Contents", [])
+            token = page.get("NextContinuationToken")
+            if page["IsTruncated"] != bool(token):
+                raise ResponseParserError("a listing does not say whether it goes on")
+            if not token:
+                return
+            where["ContinuationToken"] = token
+
+    def _put(
+        self,
+        key: str,
+        content: Path | bytes,
+        sha256: str,
+        content_type: str,
+        caching: str,
+        condition: Mapping[str, str],
+    ) -> str | None:
+        """Write an object as one PUT, and return its ETag; None where the condition does not hold.
+
+        The service holds the body against its SHA-256.
+        """
         size = content_size(content)
         if size > _MOST_BYTES:
             raise ConfigError(
                 f"{self.describe(key)} would have {size:,} bytes, and an object of a bucket has "
                 f"{_MOST_BYTES:,} at most: make smaller ZIPs (STRATA_BUNDLE), or use a folder"
             )
-        sha256 = sha256 or content_sha256(content)
-        headers = {
+        self.try_service()
+        put: dict[str, Any] = {
+            "Bucket": self._bucket,
+            "Key": self._key(key),
             "ContentType": content_type,
             "CacheControl": caching,
             "Metadata": {"sha256": sha256},
+            "ChecksumSHA256": b64encode(bytes.fromhex(sha256)).decode(),
+            **condition,
         }
-        return Upload(self._bucket, self._key(key), content, size, sha256, headers)
+        opened = nullcontext(content) if isinstance(content, bytes) else content.open("rb")
+        with self._plain_errors(key), opened as body:
+            try:
+                return self._client.put_object(Body=body, **put)["ETag"]
+            except ClientError as error:
+                code = error.response["Error"]["Code"]
+                if code in DAMAGED and (digest := content_sha256(content)) != sha256:
+                    raise not_as_announced(content, digest, sha256) from error
+                if status_of(error) in _LOST and code != "NoSuchBucket":
+                    return None
+                raise
 
-    def _compared(self, key: str, answer: HeadObjectOutputTypeDef, upload: Upload) -> PutResult:
-        """What is there is what was offered, or a `ConflictError`."""
-        says = answer["Metadata"].get("sha256")
-        # Where nobody verified the upload, what an object says of itself may not be so.
-        believed = self.facts().verifies and answer["ContentLength"] == upload.size
-        there = (says if believed else None) or object_sha256(self, key)
-        if there == upload.sha256:
-            return PutResult.IDENTICAL
-        if says != upload.sha256:
-            raise conflict(self.describe(key), there, upload.sha256)
-        # These very bytes, which arrived damaged from a writer that did not live to see it.
-        with self._plain_errors(key):
-            if self._writer().write(upload, answer["ETag"]):
-                return PutResult.CREATED
-        raise LostRaceError(f"{self.describe(key)} was changed by another writer: try again")
+    def _note_time(self, response_dict: Mapping[str, Any] | None, **_more: object) -> None:
+        """Note by how much the service's clock is ahead, which each of its answers tells."""
+        date = str(response_dict["headers"].get("date", "")) if response_dict else ""
+        with suppress(ValueError):  # there was no answer, or it tells no time
+            self._ahead = parsedate_to_datetime(date).timestamp() - time.time()

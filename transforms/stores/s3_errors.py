@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 
 from botocore import exceptions, parsers
 
-from transforms.errors import BusyError, ConfigError, IntegrityError
-from transforms.stores.store import DamagedObjectError
+from transforms.errors import BusyError, ConfigError
 
 _REFUSED = {"AccessDenied", "ExpiredToken", "InvalidToken", "InvalidAccessKeyId"}
 _SETTINGS = (
@@ -21,24 +20,20 @@ _SETTINGS = (
     exceptions.ParamValidationError,
     exceptions.ProfileNotFound,
 )
-_DAMAGED = {
+DAMAGED = {
     "BadDigest",
     "IncompleteBody",
     "InvalidDigest",
     "XAmzContentChecksumMismatch",
     "XAmzContentSHA256Mismatch",
 }
-
-
-class SilenceError(Exception):
-    """The service has answered nothing for so long that it is not asked; says for how long."""
+"""How a service says that a body did not arrive as it was sent."""
 
 
 _NO_ANSWER = (
     exceptions.ConnectionError,
     exceptions.HTTPClientError,
     exceptions.IncompleteReadError,
-    SilenceError,
 )
 
 
@@ -47,18 +42,13 @@ def status_of(error: exceptions.ClientError) -> int:
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
-def is_damage(error: exceptions.ClientError) -> bool:
-    """Whether the service says that a body did not arrive as it was sent."""
-    return error.response.get("Error", {}).get("Code", "") in _DAMAGED
-
-
 @contextmanager
 def plain_errors(place: str, bucket: str, endpoint: str) -> Iterator[None]:
     """Turn botocore's errors about `place`, an `s3://` address, into Strata's or the machine's.
 
-    Raises `ConfigError` (bucket, credentials, settings), `FileNotFoundError`, `IntegrityError`
-    (damaged on the way), `BusyError` (replaced while it was read), `ConnectionError` (no answer, or
-    an overloaded service) or `OSError`.
+    Raises `ConfigError` (bucket, credentials, settings), `FileNotFoundError`, `BusyError` (replaced
+    while it was read), `ConnectionError` (no answer, an overloaded service, bytes damaged on the
+    way) or `OSError`.
     """
     try:
         yield
@@ -98,11 +88,10 @@ def _answered(error: exceptions.ClientError, place: str, bucket: str, endpoint: 
             "policy of the bucket; listing, reading and writing objects are all needed, and in a "
             "warehouse deleting them, too"
         )
-    if is_damage(error):
-        return IntegrityError(
-            f"{place} was not written: each time it was sent, its bytes arrived damaged ({code}). "
-            "Try again later; if it stays so, look for what damages them: a proxy, a network card, "
-            "this machine's memory"
+    if code in DAMAGED:
+        return ConnectionError(
+            f"{place} was not written, as its bytes arrived damaged ({code}): run it again; if it "
+            "stays so, look for what damages them: a proxy, a network card, this machine's memory"
         )
     if status == HTTPStatus.NOT_FOUND:
         return FileNotFoundError(errno.ENOENT, "There is no such object", place)
@@ -111,23 +100,3 @@ def _answered(error: exceptions.ClientError, place: str, bucket: str, endpoint: 
     if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return ConnectionError(f"{endpoint} is overloaded or failing ({error}): try {place} later")
     return OSError(errno.EIO, f"{endpoint} refused a request for {place}: {error}")
-
-
-def damaged(place: str, arrived: Sequence[str], data: bytes | None = None) -> IntegrityError:
-    """The error of a whole object that arrived, as often as it was asked for, as other bytes.
-
-    `arrived` says what came each time: where that is always the same, it lies damaged in the store.
-    `data` is what came last, where that was kept.
-    """
-    what = f"{place} does not match the SHA-256 or checksum that it carries"
-    if len(arrived) == 1 or len(set(arrived)) > 1:
-        return IntegrityError(
-            f"{what}: other bytes arrived each of {len(arrived)} times ({arrived[-1]} at last), so "
-            "they are damaged on the way: read it again later; if it stays so, look for what "
-            "damages them: a proxy, a network card"
-        )
-    lies = (
-        f"{what}: the same other bytes arrived {len(arrived)} times ({arrived[0]}), so it lies "
-        "damaged in the store: put it back from a backup, or have it made and written anew"
-    )
-    return IntegrityError(lies) if data is None else DamagedObjectError(lies, data)

@@ -63,15 +63,13 @@ Versioned = tuple[bytes, str]
 class S3Options:
     """How to reach a bucket; what is left out comes from boto3's default chain.
 
-    `single_writer` is the operator's word that never more than one process writes, so that a
-    service may be used that ignores conditions. `facts` is the folder where this machine keeps for
-    a day what it saw of services (None: only this process keeps it).
+    `facts` is the folder where this machine keeps for a day which services it tried (None: only
+    this process knows).
     """
 
     endpoint: str | None = None
     region: str | None = None
-    attempts: int = 5
-    single_writer: bool = False
+    attempts: int = 4
     facts: Path | None = None
 
 
@@ -164,13 +162,20 @@ def content_sha256(content: Path | bytes) -> str:
     return digest.hexdigest()
 
 
-def read_as_is(reader: ObjectReader, key: str, start: int = 0, length: int | None = None) -> bytes:
+def read_as_is(
+    reader: ObjectReader,
+    key: str,
+    start: int = 0,
+    length: int | None = None,
+    *,
+    version: str | None = None,
+) -> bytes:
     """Read as `ObjectReader.read` does, also what lies damaged in the store.
 
     That is for who holds the bytes against a hash that was recorded elsewhere, or in them.
     """
     try:
-        return reader.read(key, start, length)
+        return reader.read(key, start, length, version=version)
     except DamagedObjectError as error:
         return error.data
 
@@ -206,16 +211,6 @@ def asked_together(
         yield from pool.map(ask, items)
 
 
-def listed_together(store: Store, prefixes: Iterable[str]) -> list[list[ObjectInfo]]:
-    """The objects below each of these prefixes; see `asked_together`.
-
-    Raises what `Store.list` raises for one of them.
-    """
-    names = list(prefixes)
-    most = max(len(names), 1)
-    return list(asked_together(store, lambda prefix: list(store.list(prefix)), names, most))
-
-
 def object_sha256(
     reader: ObjectReader, key: str, advance: Callable[[int], None] = lambda _bytes: None
 ) -> str:
@@ -228,18 +223,32 @@ def object_sha256(
     info = reader.head(key)
     if info is None:
         raise FileNotFoundError(errno.ENOENT, "There is no such object", reader.describe(key))
-    digests = [reader.digest(info, advance)]
-    while info.sha256 and digests[-1] != info.sha256:
-        if len(digests) == _READINGS:
-            raise IntegrityError(
-                f"{reader.describe(key)} arrives with other bytes each time, so it is damaged on "
-                "the way: try again later; if it stays so, look for what damages it: a proxy, a "
-                "network card"
-            )
-        digests.append(reader.digest(info, lambda _bytes: None))
-        if digests[-1] == digests[-2]:
-            break
-    return digests[-1]
+    digest = ""
+    for _ in range(_READINGS):
+        before, digest = digest, _arriving_sha256(reader, info, advance)
+        if info.sha256 in ("", digest) or digest == before:
+            return digest
+    raise IntegrityError(
+        f"{reader.describe(key)} arrives with other bytes each time, so it is damaged on the way: "
+        "try again later; if it stays so, look for what damages it: a proxy, a network card"
+    )
+
+
+def _arriving_sha256(reader: ObjectReader, info: ObjectInfo, advance: Callable[[int], None]) -> str:
+    digest = hashlib.sha256()
+    for start in range(0, info.size, CHUNK_BYTES):
+        length = min(CHUNK_BYTES, info.size - start)
+        digest.update(read_as_is(reader, info.key, start, length, version=info.version))
+        advance(length)
+    return digest.hexdigest()
+
+
+def not_as_announced(content: Path | bytes, digest: str, sha256: str) -> IntegrityError:
+    """The error of a write whose content has another hash than the one that came with it."""
+    what = content if isinstance(content, Path) else "the content"
+    return IntegrityError(
+        f"{what} hashes to {digest}, not to {sha256} as announced: it was not stored"
+    )
 
 
 def conflict(place: str, digest: str, offered: str) -> ConflictError:

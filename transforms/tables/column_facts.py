@@ -21,15 +21,6 @@ from transforms.tables.registry import UNKNOWN_TYPE, Column, known_table
 
 _NEWEST_VERSION = 2**31 - 1
 
-MARKET_UNITS: Mapping[str, str] = {
-    "price": "markets.decimal_places",
-    "size": "markets.position_decimal_places",
-}
-"""Units that depend on the market, and where their decimals are."""
-
-ASSET_UNITS = ("asset", "settlement asset", "staking asset")
-"""Units that depend on an asset: its smallest unit; `assets.decimals` has their decimals."""
-
 
 @cache
 def _facts(name: str) -> Mapping[str, Any]:
@@ -131,20 +122,8 @@ def is_enum_name(table: str, column: Column) -> bool:
     return is_enum or (table, column.name) in _TEXTS
 
 
-NAMES: Mapping[str, str] = {
-    "00": "VOTE",
-    "03": "network",
-    "04": "XYZalpha",
-    "05": "XYZbeta",
-    "06": "XYZdelta",
-    "07": "XYZepsilon",
-    "08": "XYZgamma",
-    "09": "fBTC",
-    "0a": "fDAI",
-    "0b": "fEURO",
-    "0c": "fUSDC",
-}
-"""The names by lower-case hex."""
+NAMES: Mapping[str, str] = _facts("well_known_ids")
+"""The names of the network's own short ids, by lower-case hex."""
 
 HEX_OF: Mapping[str, str] = {name: text for text, name in NAMES.items()}
 """The other way."""

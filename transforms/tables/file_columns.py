@@ -3,12 +3,11 @@
 It has the types that Delta tables and the engines that read them share. What they cannot hold
 stands as text in the row's `_raw` map, beside the texts that no type of DuckDB holds, so that
 nothing is lost (spec 2.8): times that are infinite or outside the years 1 to 9999, of which the
-last millisecond is left out, and every cell of a column whose name Delta does not allow.
+last millisecond is left out.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -38,9 +37,6 @@ _DUCK_TYPES = {
     "long": "BIGINT",
     "timestamp": "TIMESTAMP WITH TIME ZONE",
 }
-# Stricter than Delta, which refuses spaces and ,;{}()= only: engines differ in what they can quote.
-COLUMN_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
-"""What Delta and all engines take for a name."""
 # The log has milliseconds, and must have the greatest time of a file rounded up: readers skip files
 # of which it has none.
 _FIRST_TIME, _LAST_TIME = "0001-01-01 00:00:00+00", "9999-12-31 23:59:59.999+00"
@@ -77,13 +73,8 @@ def duck_type(kind: str) -> str:
 
 
 def file_columns(table: str, columns: Sequence[Column]) -> tuple[FileColumn, ...]:
-    """Those of a CSV's columns that a data file has, in order."""
-    return tuple(_file_column(table, column) for column in columns if has_column(column))
-
-
-def has_column(column: Column) -> bool:
-    """Whether a data file has a column for it; of a name that Delta refuses it has texts."""
-    return re.fullmatch(COLUMN_NAME, column.name) is not None
+    """A CSV's columns as a data file has them, in order."""
+    return tuple(_file_column(table, column) for column in columns)
 
 
 def _file_column(table: str, column: Column) -> FileColumn:
@@ -97,10 +88,10 @@ def file_rows(table: str, columns: Sequence[Column], rows: str, *, exact: bool =
 
     Unless `exact`, what the types of the file do not hold is NULL, and not in `_raw` either.
     """
-    values = [(_value(table, column), column.name) for column in columns if has_column(column)]
+    values = [(_value(table, column), column.name) for column in columns]
     raw = "_raw"
     if exact:
-        cells = [cell for column in columns for cell in _texts(table, column)]
+        cells = [*_texts(table, columns)]
         # Few rows have such cells; the two maps are joined only for those.
         raw = (
             "case when _raw is null then _texts when _texts is null then _raw "
@@ -123,12 +114,9 @@ def _is_readable(name: str) -> str:
     return f"{name} between timestamptz '{_FIRST_TIME}' and timestamptz '{_LAST_TIME}'"
 
 
-def _texts(table: str, column: Column) -> Iterator[tuple[str, str, str]]:
-    """What of a column goes into `_raw`, as (column name, text, condition) in SQL."""
-    name = quote_name(column.name)
-    if not has_column(column):
-        text = rendered(table, column, raw=True)
-        yield column.name, text, f"({text}) is not null"
-    elif conversion(table, column).type == "TIMESTAMPTZ":
-        text = rendered(table, column, raw=False)
-        yield column.name, text, f"{name} is not null and not ({_is_readable(name)})"
+def _texts(table: str, columns: Sequence[Column]) -> Iterator[tuple[str, str, str]]:
+    """The times that go into `_raw`, as (column name, text, condition) in SQL."""
+    for column in columns:
+        if conversion(table, column).type == "TIMESTAMPTZ":
+            name, text = quote_name(column.name), rendered(table, column, raw=False)
+            yield column.name, text, f"{name} is not null and not ({_is_readable(name)})"

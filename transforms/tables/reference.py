@@ -14,14 +14,11 @@ from operator import itemgetter
 from typing import TypeVar
 
 from transforms.tables.column_facts import (
-    ASSET_UNITS,
-    MARKET_UNITS,
     column_meaning,
     enum_names,
     enum_values,
     history_of,
     identity_of,
-    is_enum_name,
     table_meaning,
     target_of,
     unit_of,
@@ -56,9 +53,8 @@ class Versions:
 class ColumnReference:
     """A column: `type` as the typed views have it, `source_type` as the network's database has it.
 
-    `decimals` says where the decimal places of its unit are, `target` which column it joins to,
-    `values` lists an enum, by number where it is kept as one; `label` names the column of the typed
-    view that has the names.
+    `target` is the column that it joins to; `values` lists an enum, by number where it is kept as
+    one.
     """
 
     name: str
@@ -66,9 +62,7 @@ class ColumnReference:
     source_type: str
     meaning: str
     unit: str | None
-    decimals: str | None
     target: str | None
-    label: str | None
     values: tuple[tuple[int | None, str], ...]
     versions: tuple[Versions, ...]
 
@@ -86,21 +80,15 @@ class TableReference:
     latest: str | None
     exported: bool
     columns: tuple[ColumnReference, ...]
-    joined_by: tuple[str, ...]
 
 
 @cache
 def schema_reference() -> Mapping[str, TableReference]:
     """Every table that a known schema version has or had, by name."""
-    incoming: dict[str, list[str]] = {}
-    for table in tables_ever():
-        for column in _columns_ever(table):
-            if target := target_of(table, column.name):
-                incoming.setdefault(target.partition(".")[0], []).append(f"{table}.{column.name}")
-    return {table: _table(table, tuple(incoming.get(table, ()))) for table in tables_ever()}
+    return {table: _table(table) for table in tables_ever()}
 
 
-def _table(table: str, joined_by: tuple[str, ...]) -> TableReference:
+def _table(table: str) -> TableReference:
     columns = tuple(_column(table, column) for column in _columns_ever(table))
     newest = [state for _, state in table_changes(table) if state is not None][-1]
     return TableReference(
@@ -113,7 +101,6 @@ def _table(table: str, joined_by: tuple[str, ...]) -> TableReference:
         latest=next((other for other in tables_ever() if history_of(other) == table), None),
         exported=table in HISTORY_TABLES,
         columns=columns,
-        joined_by=joined_by,
     )
 
 
@@ -142,7 +129,6 @@ def _spans(
 
 
 def _column(table: str, column: Column) -> ColumnReference:
-    unit = unit_of(table, column.name)
     numbers = enum_names(table, column.name)
     values = tuple(numbers.items()) if numbers else ()
     return ColumnReference(
@@ -150,10 +136,8 @@ def _column(table: str, column: Column) -> ColumnReference:
         type=_view_type(table, column),
         source_type=column.type,
         meaning=column_meaning(table, column.name),
-        unit=unit,
-        decimals=_decimals(table, unit) if unit else None,
+        unit=unit_of(table, column.name),
         target=target_of(table, column.name),
-        label=f"{column.name}_name" if numbers or is_enum_name(table, column) else None,
         values=values or tuple((None, name) for name in enum_values(column.type)),
         versions=tuple(_versions(table, column.name)),
     )
@@ -169,25 +153,3 @@ def _versions(table: str, column: str) -> Iterator[Versions]:
         return state is not None and any(each.name == column for each in state.schema.columns)
 
     return (versions for versions, has in _spans(table, has_column) if has)
-
-
-def _decimals(table: str, unit: str) -> str | None:
-    """Where the decimal places of a unit are, and by which column of the table to find them."""
-    names = {column.name for column in _columns_ever(table)}
-    if unit in MARKET_UNITS:
-        return _by(MARKET_UNITS[unit], table, names, "market_id", "market")
-    if unit not in ASSET_UNITS:
-        return None
-    if unit == "staking asset":
-        return "assets.decimals of the network parameter reward.asset"
-    if unit == "asset" or "account_id" in names:
-        by = ("asset_id", "asset", "account_id", "account_from_id", "from_account_id")
-        return _by("assets.decimals", table, names, *by, "transfer_id")
-    return _by("assets.decimals of the settlement asset", table, names, "market_id", "market")
-
-
-def _by(what: str, table: str, names: set[str], *columns: str) -> str:
-    if what.partition(".")[0] in (table, history_of(table)):
-        return f"{what} of the row"
-    column = next(name for name in columns if name in names)
-    return f"{what} by {column}"

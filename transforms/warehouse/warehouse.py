@@ -25,7 +25,7 @@ from transforms.duck import Connection, read_only_connection
 from transforms.duck_files import remove_spills
 from transforms.errors import BusyError, ConfigError, IntegrityError
 from transforms.machine_errors import MemoryLimitError
-from transforms.open_files import check_open_files, naming_open_files
+from transforms.open_files import check_open_files
 from transforms.scratch import exclusive, scratch_folder, sweep_scratch
 from transforms.segments.inventory import NOTHING_HELD, SegmentFile
 from transforms.segments.quarantine import QuarantinedFile
@@ -264,7 +264,6 @@ class Warehouse:
                 check_open_files(len(catalog.volumes))
                 path = stack.enter_context(scratch_folder(self._backing.scratch)) / CURRENT
                 write_catalog(path, catalog, self._catalog_file.files)
-            stack.enter_context(naming_open_files(len(catalog.volumes)))
             stack.enter_context(self._backing.files.hold(catalog.snapshot.readable()))
             yield path
 

@@ -208,20 +208,8 @@ _ODD: Mapping[str, Sequence[Cell]] = {
 }
 """Texts by type that load, of which many are none that the type can hold; otherwise `_TEXTS`."""
 
-ODD_NAMES = (
-    "with space",
-    "with.dot",
-    "ünï",
-    "1st",
-    "a;b",
-    "{a}",
-    "a=b",
-    "(x)",
-    "select",
-    "日本",
-    "é-É",
-)
-"""Names of columns of which Delta or engines cannot have most."""
+ODD_NAMES = ("select", "Group", "date", "x1", "order_by", "Value", "file")
+"""Names of columns that are words of SQL, or spelled as none of the network's."""
 
 
 def odd_texts(kind: str) -> Sequence[Cell]:
@@ -262,17 +250,15 @@ def odd_history(folder: Path) -> Path:
         21,
         {
             "orders": added("orders", ODD_NAMES, cells, 21),
-            "trades": added("trades", ("From_The_Future", "With Space"), cells, 21),
+            "trades": added("trades", ("From_The_Future", "With_Capitals"), cells, 21),
         },
     )
-    # A table whose column is spelled otherwise is refused.
-    others = [name if name == "select" else name.swapcase() for name in ODD_NAMES]
     write_segment(
         folder,
         31,
         {
-            "orders": added("orders", others, cells, 31),
-            "trades": added("trades", ("From_The_Future", "wITH sPACE"), cells, 31),
+            "orders": added("orders", ODD_NAMES, cells, 31),
+            "trades": added("trades", ("From_The_Future", "With_Capitals"), cells, 31),
         },
     )
     lacking = [name for name in columns("deposits") if name not in ("amount", "status")]

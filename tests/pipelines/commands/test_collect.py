@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from pathlib import Path
@@ -81,25 +80,9 @@ def test_what_is_collected_is_loaded_and_a_second_time_there_is_nothing_new(
 
 def test_a_folder_that_is_not_there_is_made(strata: Strata, tmp_path: Path, history: Path) -> None:
     source = tmp_path / "new" / "segments"
-    assert strata("collect", "--source", source.as_posix(), "--dry-run").returncode == 0
-    assert not source.exists()
-
     assert strata("collect", "--source", source.as_posix()).returncode == 0
 
     assert _contents(source) == _contents(history)
-
-
-def test_a_dry_run_lists_what_is_lacking_and_asks_the_socket_for_nothing(
-    strata: Strata, settings: Settings, node: DataNode
-) -> None:
-    told, listed = strata("collect", "--dry-run"), strata("collect", "--dry-run", "--json")
-
-    assert told.returncode == listed.returncode == 0
-    assert "6 of the node's 6 segments are not in" in told.stdout
-    assert "51-60" in told.stdout
-    assert [name[-9:] for name in listed.json["lacking"][:2]] == ["-1-10.zip", "11-20.zip"]
-    assert not node.copies
-    assert not list(Path(settings.source).iterdir())
 
 
 def test_blocks_that_neither_has_are_named(strata: Strata, node: DataNode) -> None:
@@ -153,16 +136,6 @@ def test_what_cannot_be_used_is_one_sentence(
 
     assert answer.returncode == code
     assert sentence in answer.stderr
-
-
-def test_a_list_that_is_too_long_is_one_sentence(strata: Strata, node: DataNode) -> None:
-    message = {"code": 8, "message": "grpc: received message larger than max (9 vs. 8)"}
-    node.list_answer = (HTTPStatus.TOO_MANY_REQUESTS, json.dumps(message).encode())
-
-    answer = strata("collect")
-
-    assert answer.returncode == 1
-    assert "raise that limit in the node's configuration" in answer.stderr
 
 
 def test_a_source_of_another_chain_is_left_alone(

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cid_kit import cid_of
 from tests.data_node_kit import DataNode, data_node, node_history
-from tests.segments_kit import build_segment
 from transforms.collecting.collection import AdminSocket, CollectedSegment, collect
 from transforms.collecting.node_list import ListedSegment, ask_node
 from transforms.errors import NodeError
@@ -83,83 +80,6 @@ def test_one_flipped_bit_is_another_id(node: DataNode, tmp_path: Path, run: Coll
 
     assert [bool(outcome.refusal) for outcome in run()] == [n == 3 for n in range(6)]
     assert "kit-chain-1-31-40.zip" not in _contents(tmp_path / "source")
-
-
-@pytest.mark.parametrize(
-    ("field", "lie"),
-    [("fromHeight", "2"), ("chainId", "other-chain"), ("databaseVersion", "2")],
-)
-def test_a_list_that_contradicts_the_file_is_refused(
-    node: DataNode, tmp_path: Path, run: Collect, field: str, lie: str
-) -> None:
-    node.rows[:] = [node.rows[-1] | {field: lie}]
-
-    (outcome,) = run()
-
-    assert "the node lies: it lists" in outcome.refusal
-    assert "and the file says that it is kit-chain-1-1-10.zip" in outcome.refusal
-    assert not _contents(tmp_path / "source")
-
-
-def _without_metadata(path: Path) -> None:
-    segment = build_segment(path.parent, last=10, metadata=None)
-    segment.replace(path)
-
-
-def _no_zip(path: Path) -> None:
-    path.write_bytes(b"no ZIP")
-
-
-def _broken_metadata(path: Path) -> None:
-    with zipfile.ZipFile(path, "w") as made:
-        made.writestr("metadata.json", b"[]")
-
-
-def _compressed_otherwise(path: Path) -> None:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as made:
-        made.writestr("metadata.json", b"{}")
-
-
-def _endless_metadata(path: Path) -> None:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
-        made.writestr("metadata.json", b" " * (2 << 20))
-
-
-def _large_chain(path: Path) -> None:
-    made = build_segment(path.parent, last=10, metadata={"ChainID": "x" * 100_000})
-    made.replace(path)
-
-
-@pytest.mark.parametrize(
-    ("make", "reason"),
-    [
-        (_without_metadata, "metadata.json cannot be read (it is not in the ZIP)"),
-        (_no_zip, "metadata.json cannot be read ("),
-        (_broken_metadata, "metadata.json is not a segment's metadata"),
-        (_compressed_otherwise, "metadata.json is compressed by method 14"),
-        (_endless_metadata, "metadata.json is too large"),
-        (_large_chain, "has 129 characters"),
-    ],
-)
-def test_a_file_with_the_right_id_that_is_no_segment_is_refused(
-    node: DataNode,
-    tmp_path: Path,
-    run: Collect,
-    make: Callable[[Path], None],
-    reason: str,
-) -> None:
-    """The node has made the id of whatever it was given."""
-    (home := tmp_path / "foreign").mkdir()
-    make(home / "kit-chain-1-1-10.zip")
-    segment_id = cid_of(home / "kit-chain-1-1-10.zip")
-    node.files[segment_id] = home / "kit-chain-1-1-10.zip"
-    node.rows[:] = [node.rows[-1] | {"historySegmentId": segment_id}]
-
-    (outcome,) = run()
-
-    assert reason in outcome.refusal
-    assert len(outcome.refusal) < 500
-    assert not _contents(tmp_path / "source")
 
 
 def test_what_no_release_can_load_yet_is_collected_all_the_same(

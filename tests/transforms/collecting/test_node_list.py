@@ -91,15 +91,6 @@ def test_a_list_is_of_one_chain() -> None:
         )
 
 
-def test_a_list_that_is_too_long_for_the_node_names_the_nodes_limit(node: DataNode) -> None:
-    reason = "grpc: received message larger than max (20971521 vs. 20971520)"
-    body = json.dumps({"code": 8, "message": reason, "details": []}).encode()
-    node.list_answer = (HTTPStatus.TOO_MANY_REQUESTS, body)
-
-    with pytest.raises(NodeError, match=r"the node's own limit .*20971521 vs\. 20971520"):
-        ask_node(node.url)
-
-
 def test_a_list_without_end_is_not_read_to_its_end(node: DataNode) -> None:
     node.list_answer = (HTTPStatus.OK, b" " * (MAX_LIST_BYTES + 1))
 
@@ -124,8 +115,11 @@ def _silent() -> socket.socket:
 
 
 @pytest.mark.parametrize("listening", [_nobody, _silent])
-def test_nobody_who_answers_is_a_lost_connection(listening: Callable[[], socket.socket]) -> None:
+def test_nobody_who_answers_is_a_lost_connection(
+    listening: Callable[[], socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transforms.collecting.node_list._SILENT_SECONDS", 0.2)
     with listening() as door:
         port = door.getsockname()[1] if listening is _silent else free_ports(1)[0]
         with pytest.raises(ConnectionError, match="see whether the node runs there"):
-            ask_node(f"http://127.0.0.1:{port}", seconds=0.2)
+            ask_node(f"http://127.0.0.1:{port}")

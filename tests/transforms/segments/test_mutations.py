@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import struct
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,6 @@ import pytest
 from tests.mutated_zips import MUTATIONS, mutations, prepared, try_mutations
 from tests.transforms.warehouse_kit import exact_tables, history_segment, load_folder, state_segment
 from transforms.errors import SegmentError
-from transforms.segments import segment_zip
-from transforms.segments.zip_damage import BoundedFile
 from transforms.warehouse.warehouse_address import open_warehouse
 
 
@@ -61,8 +60,8 @@ def test_an_error_of_the_machine_is_not_blamed_on_the_file(
                 raise OSError(errno.EIO, "Input/output error")
             return super().read(size)
 
-    whole = BoundedFile
-    monkeypatch.setattr(segment_zip, "BoundedFile", lambda file: whole(Failing(file.read())))
+    whole = zipfile.ZipFile
+    monkeypatch.setattr(zipfile, "ZipFile", lambda path: whole(Failing(path.read_bytes())))
     with pytest.raises(OSError, match="Input/output error") as caught:
         prepared(segment, tmp_path / "scratch")
     assert caught.value.errno == errno.EIO

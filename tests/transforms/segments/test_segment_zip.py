@@ -115,11 +115,11 @@ _FOREIGN = r"kit-chain-1-1-1000\.zip holds an entry .* that is neither history/<
 _WORDS = {
     "a truncated file": _NOT_WHOLE,
     "a file without its directory": _NOT_WHOLE,
-    "an empty file": r"is not a whole ZIP file \(it has 0 bytes, too few for a ZIP\)",
+    "an empty file": _NOT_WHOLE,
     "a file that is no ZIP": _NOT_WHOLE,
     "an entry with a wrong CRC": r"history/orders cannot be inflated \(Bad CRC-32.*fetch the file",
     "an entry with a flipped bit": r"history/blocks cannot be inflated .*fetch the file again",
-    "an entry marked as encrypted": r"kit-chain-1-1-1000\.zip: history/orders is encrypted",
+    "an entry marked as encrypted": r"kit-chain-1-1-1000\.zip: history/orders is encrypted, or",
     "an entry larger than it says": r"history/blocks .* \(it has more than its 1000 bytes",
     "an entry smaller than it says": r"history/blocks .* \(it ends after \d+ of 1048576 bytes",
     "an entry of which a part is called the whole": r"history/blocks .* \(it has more than its",
@@ -227,7 +227,7 @@ def test_a_table_of_current_state_does_not_stand_for_one_of_history(tmp_path: Pa
 
 def test_another_method_of_compression_is_refused(tmp_path: Path) -> None:
     path = _rewrite(build_segment(tmp_path), ZIP_BZIP2)
-    with pytest.raises(SegmentError, match="is compressed by method 12: only stored and deflated"):
+    with pytest.raises(SegmentError, match="is encrypted, or neither stored nor deflated"):
         _read(path, tmp_path / "out")
 
 
@@ -314,9 +314,12 @@ _TEXTS: Mapping[str, tuple[bytes, str]] = {
         _HEADER + b"\r\n",
         r"table orders: the header has the name .*\\r', not a plain one",
     ),
-    "a header after a BOM": (b"\xef\xbb\xbf" + _HEADER + b"\n", "the header contradicts"),
+    "a header after a BOM": (b"\xef\xbb\xbf" + _HEADER + b"\n", "not a plain one"),
     "a header that never ends": (b"a," * 2**20 + b"\n", "orders has no header line"),
-    "the mock data of a test": (b"header row\nmock data, more\n", "has header row instead"),
+    "the mock data of a test": (
+        b"header row\nmock data, more\n",
+        "the name 'header row', not a plain one",
+    ),
 }
 
 

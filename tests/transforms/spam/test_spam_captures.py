@@ -48,7 +48,7 @@ def _line(party: str = _PARTY, epoch: Any = 5, chain: str = _CHAIN, **groups: An
 
 
 def _parsed(**groups: Any) -> dict[str, Any]:
-    read: dict[str, Any] = json.loads(parse_capture(_line(**groups).encode(), _CHAIN).statistics)
+    read: dict[str, Any] = json.loads(parse_capture(_line(**groups).encode(), _CHAIN)["statistics"])
     return read
 
 
@@ -69,7 +69,7 @@ def test_numbers_may_be_text_and_absent_values_have_their_default() -> None:
     ("party", "id_"), [("network", "03"), ("03", "03"), ("XYZbeta", "05"), ("AB" * 32, "ab" * 32)]
 )
 def test_a_party_may_be_named_as_the_api_names_it(party: str, id_: str) -> None:
-    assert parse_capture(_line(party).encode(), _CHAIN).party_id == id_
+    assert parse_capture(_line(party).encode(), _CHAIN)["party_id"] == id_
 
 
 def test_votes_and_blocks_are_lists_and_unknown_values_are_passed_over() -> None:

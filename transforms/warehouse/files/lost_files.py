@@ -9,7 +9,7 @@ from math import inf
 from transforms.errors import ConfigError, IntegrityError
 from transforms.moments import Moment
 from transforms.objects import StoredFile
-from transforms.stores.store import Store, listed_together, object_sha256
+from transforms.stores.store import Store, asked_together, object_sha256
 from transforms.verifying.findings import Remedy
 from transforms.warehouse.files.local_files import LocalFiles
 
@@ -44,7 +44,7 @@ def absent_files(store: Store, files: Iterable[StoredFile]) -> dict[StoredFile, 
     sizes: dict[str, int] = {}
     folders = sorted({file.key.partition("/")[0] for file in targets})
     with suppress(ConfigError):  # the folder itself is not there
-        for infos in listed_together(store, (f"{folder}/" for folder in folders)):
+        for infos in asked_together(store, lambda folder: [*store.list(f"{folder}/")], folders):
             sizes |= {info.key: info.size for info in infos}
     pairs = ((file, _absence(store, file)) for file in targets if sizes.get(file.key) != file.size)
     return {file: problem for file, problem in pairs if problem}

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from transforms.duck import Connection
 from transforms.tables.conform import conversion
-from transforms.tables.file_columns import has_column
 from transforms.tables.registry import TableSchema
 
 
@@ -64,6 +63,5 @@ def _texts(con: Connection, schema: TableSchema, rows: str) -> Iterator[tuple[in
     columns = {column.name: column for column in schema.columns}
     for first, name, count, times in listed:
         column = columns[name]
-        if has_column(column):  # otherwise all its cells are texts, and none is unfit
-            is_time = conversion(schema.table, column).type == "TIMESTAMPTZ"
-            yield first, name, count - times if is_time else count
+        is_time = conversion(schema.table, column).type == "TIMESTAMPTZ"
+        yield first, name, count - times if is_time else count

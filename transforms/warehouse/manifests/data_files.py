@@ -17,7 +17,7 @@ from transforms.duck import Connection, quote_files, quote_name, quote_text
 from transforms.objects import StoredFile
 from transforms.tables.conform import conversion
 from transforms.tables.dialect import select_list
-from transforms.tables.file_columns import OWN_TYPES, duck_type, file_columns, has_column
+from transforms.tables.file_columns import OWN_TYPES, duck_type, file_columns
 from transforms.tables.registry import Column, fold_case
 
 FOLDER = "data"
@@ -120,11 +120,9 @@ def empty_sql(table: str, columns: Iterable[Column]) -> str:
 
 
 def _value(table: str, column: Column, raw: Container[str]) -> str:
-    """SQL for a column of a CSV: JSON is text in the file, odd names are texts in `_raw`."""
+    """SQL for a column of a CSV: JSON is text in the file, odd times are texts in `_raw`."""
     name, kind = quote_name(column.name), conversion(table, column).type
     text = f"_raw[{quote_text(column.name)}]"
-    if not has_column(column):
-        return text
     if kind == "TIMESTAMPTZ" and column.name in raw:
         return f"coalesce({name}, try_cast({text} as timestamptz))"
     return f"{name}::json" if kind == "JSON" else name

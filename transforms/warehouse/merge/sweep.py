@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.objects import ObjectInfo
-from transforms.stores.store import Store, listed_together
+from transforms.stores.store import Store, asked_together
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.log.log import LOG, settled_snapshots, snapshot_key
@@ -31,7 +31,7 @@ _OTHERS = re.compile(r"spam/[0-9a-f]{64}\.duckdb|quarantine/.+\.[0-9a-f]{64}\.zi
 def folder_listing(store: Store) -> dict[str, list[ObjectInfo]]:
     """What lies in each folder of a warehouse; they are listed side by side."""
     folders = (*FOLDERS, LOG)
-    infos = listed_together(store, (f"{folder}/" for folder in folders))
+    infos = asked_together(store, lambda folder: [*store.list(f"{folder}/")], folders)
     return dict(zip(folders, infos, strict=True))
 
 

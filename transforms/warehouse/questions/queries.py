@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from transforms.duck import Connection, file_connection, plain_errors, quote_text
 from transforms.errors import ConfigError
-from transforms.open_files import is_open_files
 from transforms.tables.dialect import copy_sql, select_list
 from transforms.tables.registry import fold_case
 from transforms.warehouse.manifests.shapes import Extent, QueryTables
@@ -189,7 +188,7 @@ def _query_errors() -> Iterator[None]:
     except (duckdb.ProgrammingError, duckdb.DataError, duckdb.NotSupportedError) as error:
         raise query_error(str(error)) from error
     except OSError as error:
-        if error.errno is not None or is_open_files(error):
+        if error.errno is not None:
             raise
         # Arrow hands on what DuckDB says in the middle of a stream as an OSError without a number.
         raise query_error(str(error)) from error

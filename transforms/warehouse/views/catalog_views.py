@@ -15,7 +15,6 @@ from transforms.objects import StoredFile
 from transforms.tables.column_facts import table_meaning
 from transforms.tables.conform import conversion
 from transforms.tables.dialect import select_list
-from transforms.tables.file_columns import COLUMN_NAME
 from transforms.tables.registry import fold_case
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.data_files import empty_sql, rows_sql, state_sql
@@ -205,21 +204,20 @@ def unfit_view(tables: Iterable[tuple[str, Shape]], *, is_any_raw: bool = False)
 
 
 def _raw_cells(table: str, shape: Shape) -> str:
-    """A row for each cell of a table whose text is in `_raw` and that is NULL in `main`.
-
-    Cells of columns that a data file has no name for are texts there, and so are not NULL.
-    """
+    """A row for each cell of a table whose text is in `_raw` and that is NULL in `main`."""
     times = [
         quote_text(column.name)
         for column in shape.column_list()
         if column.name in shape.raw and conversion(table, column).type == "TIMESTAMPTZ"
     ]
-    shown = f" and not (key in ({', '.join(times)}) and try_cast(value as timestamptz) is not null)"
+    shown = (
+        f"where not (key in ({', '.join(times)}) and try_cast(value as timestamptz) is not null)"
+    )
     rows = f"main.{quote_name(table)} where _raw is not null"
     entries = f"select unnest(map_entries(_raw), recursive := true) from {rows}"  # noqa: S608 - quoted
     return (
         f"select {quote_text(table)}, key from ({entries}) "  # noqa: S608 - quoted
-        f"where regexp_full_match(key, {quote_text(COLUMN_NAME)}){shown if times else ''}"
+        f"{shown if times else ''}"
     )
 
 
