@@ -5,11 +5,10 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterable, Mapping
 
-from transforms.stores.read_only import ReadOnlyStore
-from transforms.stores.store import Store, Versioned, asked_together, versioned
+from transforms.stores.store import PutResult, Store, Versioned, asked_together, versioned
 
 
-class DocumentStore(ReadOnlyStore):
+class DocumentStore:
     """The documents as they were when they were first asked for, or as they were changed here.
 
     Whoever reads all that he writes before what it follows from cannot put what follows from older
@@ -17,7 +16,9 @@ class DocumentStore(ReadOnlyStore):
     """
 
     def __init__(self, store: Store) -> None:
-        super().__init__(store)
+        self.store = store
+        self.list, self.head, self.path = store.list, store.head, store.path
+        self.fetch, self.describe, self.now = store.fetch, store.describe, store.now
         self._documents: dict[str, Versioned | None] = {}
         self._changes: dict[str, tuple[bytes, str | None]] = {}
 
@@ -67,3 +68,15 @@ class DocumentStore(ReadOnlyStore):
 
         for _ in asked_together(self.store, put_one, content_types):
             pass
+
+    def delete(self, key: str) -> None:
+        """What lies there is changed by `put` alone."""
+        raise NotImplementedError(key)
+
+    def put_if_absent(self, key: str, *_arguments: object, **_options: object) -> PutResult:
+        """See `delete`."""
+        raise NotImplementedError(key)
+
+    def put_if_match(self, key: str, *_arguments: object, **_options: object) -> str:
+        """See `delete`."""
+        raise NotImplementedError(key)

@@ -61,8 +61,6 @@ def _show(
     else:
         size = size_text(sum(outcome.bytes for outcome in collected))
         screen.show(f"{len(collected):,} of {waiting:,} segments collected: {size}, {source}")
-    if gaps := ", ".join(map(str, backlog.gaps)):
-        screen.show(f"neither the source nor the node has blocks {gaps}: ask another node")
     screen.document(
         {
             "node": backlog.listed.node,
@@ -71,6 +69,5 @@ def _show(
             "lacking": waiting - len(collected),
             "collected": [{"file": c.segment.name.file_name, "bytes": c.bytes} for c in collected],
             "refused": [{"file": r.segment.name.file_name, "reason": r.refusal} for r in refused],
-            "gaps": backlog.gaps,
         }
     )

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from transforms.block_range import BlockRange, gaps_between
-from transforms.coverage import union
+from transforms.block_range import BlockRange
 from transforms.errors import ConfigError, NodeError, SegmentError
 from transforms.segments.cid import is_cid, said
 from transforms.segments.segment_name import SegmentName
@@ -102,12 +101,10 @@ class Backlog:
     """The segments of a node's list that a source lacks, oldest first.
 
     `retention` is the number of blocks for which the node keeps a segment after its last one.
-    `gaps` are the blocks that neither the source nor the node has, between those that they have.
     """
 
     listed: NodeList
     segments: tuple[ListedSegment, ...]
-    gaps: tuple[BlockRange, ...]
     retention: int
 
     @property
@@ -132,11 +129,9 @@ def backlog(listed: NodeList, keys: Iterable[str], retention: int) -> Backlog:
             f"the source has segments of {', '.join(sorted(chains))}, and {listed.node} has those "
             f"of {', '.join(mine)}: name another source (STRATA_SOURCE) for them"
         )
-    present = (name.blocks for name in (*names, *(segment.name for segment in listed.segments)))
     return Backlog(
         listed,
         tuple(segment for segment in listed.segments if segment.name not in names),
-        tuple(gaps_between(union(present))),
         retention,
     )
 

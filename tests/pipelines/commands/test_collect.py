@@ -85,16 +85,6 @@ def test_a_folder_that_is_not_there_is_made(strata: Strata, tmp_path: Path, hist
     assert _contents(source) == _contents(history)
 
 
-def test_blocks_that_neither_has_are_named(strata: Strata, node: DataNode) -> None:
-    del node.rows[3]
-
-    answer = strata("collect")
-
-    assert answer.returncode == 0
-    assert "neither the source nor the node has blocks 21-30: ask another node" in answer.stdout
-    assert strata("collect", "--json").json["gaps"] == ["21-30"]
-
-
 def test_a_node_that_lies_is_named_and_the_exit_code_is_1(strata: Strata, node: DataNode) -> None:
     node.instead[node.id_of(0)] = b"something else"
 

@@ -48,12 +48,6 @@ def test_blocks_are_left_until_the_oldest_is_out_of_the_nodes_span(
     assert backlog(NODE, keys, retention).blocks_left == left
 
 
-def test_blocks_that_nobody_has_are_named() -> None:
-    keys = ["chain-1-1-4.zip", "chain-1-1-5.zip", "chain-1-61-70.zip"]
-
-    assert backlog(NODE, keys, 100).gaps == (BlockRange(6, 10), BlockRange(51, 60))
-
-
 def test_a_source_of_another_chain_is_refused() -> None:
     with pytest.raises(
         ConfigError, match="the source has segments of other, and node has those of"
