@@ -90,4 +90,4 @@ def fetch(
     with opened_archive(str(archive)) as store:
         source = choose_chain(store, chain)
         blocks = choose_blocks(source, table, start, end)
-        return fetch_range(source, table, blocks.first, blocks.last, Path(out)).path
+        return fetch_range(source, table, blocks, Path(out)).path

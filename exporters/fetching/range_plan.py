@@ -5,7 +5,7 @@ Heights and times snap outwards to whole segments: those that have any block of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from exporters.archive.archive import Archive
@@ -18,13 +18,12 @@ from exporters.exports.plan import (
     Span,
     cheapest_cover,
     check_table,
-    export_range,
     plan_export,
 )
 from exporters.zip_names import NameStyle, zip_name
 from transforms.block_range import BlockRange, BlockRanges
 from transforms.bounds import Bound, rfc3339
-from transforms.errors import RangeError
+from transforms.errors import IntegrityError, RangeError
 from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import TableSchema
 
@@ -42,10 +41,16 @@ class MemberChoice:
 
 @dataclass(frozen=True, slots=True)
 class RangePlan:
-    """What is asked for, and the published ZIPs of the table that hold any of it."""
+    """What is asked for, and the CSVs of published ZIPs that join into each span of it."""
 
     export: ExportPlan
-    entries: tuple[Entry, ...]
+    choices: Sequence[Sequence[MemberChoice]]
+
+    @property
+    def entries(self) -> list[Entry]:
+        """The ZIPs that are taken, each once."""
+        choices = (choice for span in self.choices for choice in span)
+        return [*{choice.entry.path: choice.entry for choice in choices}.values()]
 
     @property
     def style(self) -> NameStyle:
@@ -55,64 +60,36 @@ class RangePlan:
         return NameStyle.SPEC if first.path.endswith(f"/{name}") else NameStyle.REFERENCE
 
 
-def plan_range(archive: Archive, table: str, first: int | None, last: int | None) -> RangePlan:
-    """Plan a table over blocks `first` to `last`; without them, over all that there is of it.
+def plan_range(archive: Archive, table: str, blocks: BlockRange) -> RangePlan:
+    """Plan a table over blocks, with the ZIPs of the fewest bytes.
 
-    Raises `RangeError` where that is not held, or not aligned: it names what would be.
+    Raises `RangeError` where these are not held, or not aligned: it names what would be.
     """
     check_table(table)
-    index = archive.index()
-    blocks = _blocks(index, table, first, last)
-    entries = tuple(archive.entries(table, blocks, index))
-    inside = [e for e in entries if _is_inside(e.blocks, blocks)]
+    entries = tuple(archive.entries(table, blocks))
     # Where the range is not aligned, those that reach over its ends say what would be right.
-    segments = _segments(archive.chain_id, entries)
-    return RangePlan(plan_export(HeldColumns.of(segments), table, blocks), tuple(inside))
-
-
-def choose(
-    plan: RangePlan, is_there: Callable[[Entry], bool], without: Container[str] = ()
-) -> list[list[MemberChoice]] | None:
-    """The CSVs that join into each span at the least cost; None where nothing does.
-
-    What is there costs nothing; ZIPs whose path is in `without` are not taken.
-    """
-    usable = [entry for entry in plan.entries if entry.path not in without]
-    costs = {e.path: 1 if is_there(e) else e.bytes + _OPENING_BYTES for e in usable}
-    choices: list[list[MemberChoice]] = []
-    for span in plan.export.spans:
-        fitting = [*_fitting(span, usable)]
-        candidates = BlockRanges.of([csv.entry.members[csv.number].blocks for csv in fitting])
-        chosen = cheapest_cover(span.blocks, candidates, [costs[csv.entry.path] for csv in fitting])
-        if chosen is None:
-            return None
-        choices.append([fitting[number] for number in chosen])
-    return choices
-
-
-def _fitting(span: Span, entries: Iterable[Entry]) -> Iterator[MemberChoice]:
-    for entry in entries:
-        for number, csv in enumerate(entry.members):
-            fits = _is_inside(csv.blocks, span.blocks)
-            if fits and csv.schema.columns == span.schema.columns:
-                yield MemberChoice(entry, number)
-
-
-def _is_inside(inner: BlockRange, outer: BlockRange) -> bool:
-    return outer.first <= inner.first and inner.last <= outer.last
-
-
-def _blocks(index: ArchiveIndex, table: str, first: int | None, last: int | None) -> BlockRange:
-    held = _held(index, table)
-    blocks = export_range(
-        held.first if first is None else first, held.last if last is None else last
-    )
-    if blocks.first < held.first or blocks.last > held.last:
-        raise NotHeldError(
-            f"{table} over blocks {blocks}: the archive of {index.chain_id} holds blocks "
-            f"{held.first} to {held.last}"
+    export = plan_export(HeldColumns.of(_segments(archive.chain_id, entries)), table, blocks)
+    inside = [entry for entry in entries if blocks.holds(entry.blocks)]
+    choices = [_cheapest(span, inside) for span in export.spans]
+    if not all(choices):
+        raise IntegrityError(
+            f"no ZIPs of {table} in {archive.place('')} join into blocks {blocks}: its keeper "
+            "should run strata verify"
         )
-    return blocks
+    return RangePlan(export, choices)
+
+
+def _cheapest(span: Span, entries: Iterable[Entry]) -> list[MemberChoice]:
+    """The CSVs that join into a span at the least cost; none where nothing does."""
+    fitting = [
+        MemberChoice(entry, number)
+        for entry in entries
+        for number, csv in enumerate(entry.members)
+        if span.blocks.holds(csv.blocks) and csv.schema.columns == span.schema.columns
+    ]
+    candidates = BlockRanges.of([csv.entry.members[csv.number].blocks for csv in fitting])
+    costs = [csv.entry.bytes + _OPENING_BYTES for csv in fitting]
+    return [fitting[at] for at in cheapest_cover(span.blocks, candidates, costs) or ()]
 
 
 def _held(index: ArchiveIndex, table: str) -> BlockRange:
@@ -131,7 +108,7 @@ def _segments(chain_id: str, entries: Iterable[Entry]) -> Iterator[tuple[Segment
             if segment.blocks not in ranges:
                 ranges.add(segment.blocks)
                 (schema,) = (
-                    csv.schema for csv in entry.members if _is_inside(segment.blocks, csv.blocks)
+                    csv.schema for csv in entry.members if csv.blocks.holds(segment.blocks)
                 )
                 yield SegmentName(chain_id, segment.version, segment.blocks), schema
 

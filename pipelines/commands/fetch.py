@@ -9,7 +9,7 @@ import click
 
 from exporters.archive.archive import Archive, chains
 from exporters.archive.figures import size_text
-from exporters.fetching.fetch_folder import JOBS, choose_chain, opened_archive
+from exporters.fetching.fetch_folder import choose_chain, opened_archive
 from exporters.fetching.range_fetch import RangeFetch, fetch_range
 from exporters.fetching.range_plan import choose_blocks
 from exporters.mirroring.mirror import Mirrored, mirror
@@ -31,13 +31,6 @@ from transforms.errors import IntegrityError
     required=True,
     help="Folder to fetch into; made where it is missing.",
 )
-@click.option(
-    "--jobs",
-    type=click.IntRange(1, 64),
-    default=JOBS,
-    show_default=True,
-    help="How many ZIPs are fetched at a time.",
-)
 @json_option
 def command(
     archive: str,
@@ -47,7 +40,6 @@ def command(
     start: str | None,
     end: str | None,
     out: Path,
-    jobs: int,
     as_json: bool,
 ) -> None:
     """Fetch from ARCHIVE: a folder, s3://<bucket>/<prefix>, or https://, also of `strata serve`.
@@ -72,27 +64,23 @@ def command(
             names = chains(store) if chain is None else (chain,)
             sources = [choose_chain(store, name) for name in names]
             mirrors = [
-                mirror(source, out, jobs=jobs, progress=screen.progress, warn=screen.message)
+                mirror(source, out, progress=screen.progress, warn=screen.message)
                 for source in sources
             ]
             show_mirrors(screen, mirrors)
         elif table:
-            _fetch_range(screen, choose_chain(store, chain), (table, start, end), out, jobs)
+            _fetch_range(screen, choose_chain(store, chain), (table, start, end), out)
 
 
 def _fetch_range(
-    screen: Screen, source: Archive, scope: tuple[str, str | None, str | None], out: Path, jobs: int
+    screen: Screen, source: Archive, scope: tuple[str, str | None, str | None], out: Path
 ) -> None:
     table, start, end = scope
     bounds = (lower_bound(start) if start else None, upper_bound(end) if end else None)
     blocks = choose_blocks(source, table, *bounds)
     if start or end:
         screen.message(f"{table} over blocks {blocks}")
-    ends = (blocks.first, blocks.last)
-    result = fetch_range(
-        source, table, *ends, out, jobs=jobs, progress=screen.progress, warn=screen.warn
-    )
-    show_range(screen, result)
+    show_range(screen, fetch_range(source, table, blocks, out, progress=screen.progress))
 
 
 def show_range(screen: Screen, fetch: RangeFetch) -> None:
@@ -105,11 +93,10 @@ def show_range(screen: Screen, fetch: RangeFetch) -> None:
             for part in fetch.zips
         ),
     )
-    fetched = f"{size_text(fetch.fetched_bytes)} fetched in {fetch.seconds:.1f} s"
-    there = "was there already" if fetch.was_there else fetched
-    screen.show(f"{fetch.path}: {fetch.layout.size:,} bytes, {there}")
+    fetched = size_text(fetch.fetched_bytes)
+    screen.show(f"{fetch.path}: {fetch.layout.size:,} bytes, {fetched} fetched")
     screen.show(f"SHA-256 {fetch.sha256}")
-    plan = fetch.plan.export
+    plan = fetch.plan
     screen.document(
         {
             "chain_id": plan.chain_id,
@@ -118,12 +105,9 @@ def show_range(screen: Screen, fetch: RangeFetch) -> None:
             "path": fetch.path,
             "bytes": fetch.layout.size,
             "sha256": fetch.sha256,
-            "was_there": fetch.was_there,
             "fetched_bytes": fetch.fetched_bytes,
-            "seconds": round(fetch.seconds, 3),
             "members": fetch.layout.members,
             "zips": fetch.zips,
-            "warnings": screen.warnings,
         }
     )
 

@@ -98,7 +98,9 @@ def test_a_mirror_is_what_the_archive_is_and_sound(
 def test_a_range_is_fetched_from_a_mirror(model: Path, out: Path, tmp_path: Path) -> None:
     mirrored(str(model), out)
     ranges = [
-        fetch_range(Archive(FolderStore(place), CHAIN), "orders", 1, 30, tmp_path / place.name)
+        fetch_range(
+            Archive(FolderStore(place), CHAIN), "orders", BlockRange(1, 30), tmp_path / place.name
+        )
         for place in (model, out)
     ]
     assert ranges[0].sha256 == ranges[1].sha256
