@@ -44,13 +44,11 @@ class AddedRows:
 class LakeReport:
     """The files that were added, the tables and segments that were refused.
 
-    `merged` is how many files fewer there are after merging; `removed` are the paths, below the
-    chain's folder, of files that no version needs any more.
+    `removed` are the paths, below the chain's folder, of files that no version needs any more.
     """
 
     added: tuple[AddedRows, ...] = ()
     refused: tuple[Refused, ...] = ()
-    merged: int = 0
     removed: tuple[str, ...] = ()
 
     @property
@@ -63,7 +61,6 @@ class LakeReport:
         return LakeReport(
             (*self.added, *other.added),
             tuple(dict.fromkeys((*self.refused, *other.refused))),
-            self.merged + other.merged,
             (*self.removed, *other.removed),
         )
 
@@ -190,8 +187,6 @@ class LakeTable:
         version: Version | None,
         new: Iterable[NewFile],
         removed: Sequence[ActiveFile] = (),
-        *,
-        changes_data: bool = True,
     ) -> tuple[ActiveFile, ...]:
         """Put files there, and name them, and others no longer, upon a version; the new ones.
 
@@ -207,7 +202,7 @@ class LakeTable:
         for file in new:
             columns += self._new_columns(file, known)
             added.append(self._upload(file))
-        self._log.commit(content, added, removed, columns, changes_data=changes_data)
+        self._log.commit(content, added, removed, columns)
         return tuple(added)
 
     def _upload(self, new: NewFile) -> ActiveFile:

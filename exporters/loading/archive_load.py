@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -112,7 +112,7 @@ class _ArchiveLoad:
             for file in manifests.history
             if difference((file.blocks,), loaded) and _is_due(file.blocks, needed)
         ]
-        with progress("loading", self._total([file.blocks for file in due])) as advance:
+        with progress("loading", None) as advance:
             for file in due:
                 with self._refusing(file.blocks), scratch_folder(self.scratch) as folder:
                     (manifest,) = manifests.fetched([file], folder, no_advance)
@@ -143,15 +143,6 @@ class _ArchiveLoad:
             raise
         except (IntegrityError, SegmentError, MemoryLimitError) as error:
             self.report.not_taken.append(NotTaken(blocks, str(error)))
-
-    def _total(self, due: Sequence[BlockRange]) -> int:
-        """The bytes of the files of history that hold these blocks."""
-        total = 0
-        for table in self._tables.values():
-            with suppress(IntegrityError):  # said of each run that has rows of it
-                files = (file for file in table.history if any(map(file.blocks.overlaps, due)))
-                total += sum(file.bytes for file in files)
-        return total
 
     def _load_manifest(
         self, manifest: Path, needed: Sequence[BlockRange] | None, advance: Advance

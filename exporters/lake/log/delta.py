@@ -176,20 +176,17 @@ class DeltaLog:
         added: Sequence[ActiveFile],
         removed: Sequence[ActiveFile] = (),
         columns: Sequence[FileColumn] = (),
-        *,
-        changes_data: bool = True,
     ) -> TableVersion:
         """Name files and name others no longer, in one version after `base`: the result.
 
         Without `base` that makes the table. `columns` are new ones, NULL in the files that are
-        there. `changes_data` is False where the rows stay what they were. Raises `LostRaceError`
-        where somebody else committed since `base` was read.
+        there. Raises `LostRaceError` where somebody else committed since `base` was read.
         """
         base = base or TableVersion()
         # The store's clock says later how long ago a file was removed.
         now = int((self._store.now() if removed else time.time()) * 1000)
-        actions = [*self._actions(base, added, removed, columns, now, changes_data=changes_data)]
-        data = commit_bytes("WRITE" if changes_data else "OPTIMIZE", now, actions)
+        actions = [*self._actions(base, added, removed, columns, now)]
+        data = commit_bytes(now, actions)
         following = base.following(base.number + 1, actions)
         key = self._commit_key(following.number)
         try:
@@ -212,8 +209,6 @@ class DeltaLog:
         removed: Sequence[ActiveFile],
         columns: Sequence[FileColumn],
         now: int,
-        *,
-        changes_data: bool,
     ) -> Iterator[Action]:
         """The actions of a commit upon a version, as Delta's protocol has them; `now` is in ms."""
         metadata = base.metadata
@@ -225,9 +220,9 @@ class DeltaLog:
             yield {"metaData": metadata}
         described = TableVersion(metadata=metadata).statistics_of
         for old in removed:
-            yield {"remove": old.removed(now, changes_data=changes_data)}
+            yield {"remove": old.removed(now)}
         for new in added:
-            action = new.added(now, changes_data=changes_data)
+            action = new.added(now)
             yield {"add": {**action, "stats": fitted(new.statistics, sorted(described))}}
 
     def _sum_up(self, version: TableVersion) -> TableVersion:

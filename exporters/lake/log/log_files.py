@@ -59,11 +59,11 @@ def checkpoint_name(version: int) -> str:
     return f"{version:020}.checkpoint.parquet"
 
 
-def commit_bytes(operation: str, now: int, actions: Iterable[Action]) -> bytes:
+def commit_bytes(now: int, actions: Iterable[Action]) -> bytes:
     """The file of a commit with these actions, at a time in milliseconds."""
     body = b"".join(_line(action) for action in actions)
     # No two commits have the same bytes: who finds another one there must not take it for its own.
-    info = {"timestamp": now, "operation": operation, "txnId": uuid4().hex}
+    info = {"timestamp": now, "operation": "WRITE", "txnId": uuid4().hex}
     return _line({"commitInfo": info | {"sha256": hashlib.sha256(body).hexdigest()}}) + body
 
 

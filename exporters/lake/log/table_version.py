@@ -104,24 +104,24 @@ class ActiveFile:
         except (ValueError, TypeError, LookupError):
             return 0
 
-    def added(self, now: int, *, changes_data: bool) -> Action:
+    def added(self, now: int) -> Action:
         """The action that adds it, at a time in milliseconds."""
         return {
             "path": self.name,
             "partitionValues": {},
             "size": self.bytes,
             "modificationTime": now,
-            "dataChange": changes_data,
+            "dataChange": True,
             "stats": self.statistics,
             "tags": {_COLUMNS: ",".join(self.columns)},
         }
 
-    def removed(self, now: int, *, changes_data: bool) -> Action:
+    def removed(self, now: int) -> Action:
         """The action that removes it."""
         return {
             "path": self.name,
             "deletionTimestamp": now,
-            "dataChange": changes_data,
+            "dataChange": True,
             "extendedFileMetadata": True,
             "partitionValues": {},
             "size": self.bytes,

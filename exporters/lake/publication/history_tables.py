@@ -22,16 +22,13 @@ from exporters.lake.lake_files import Lake, file_name, lake_tables
 from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.manifest_files import COLUMNS, manifest_statistics
 from exporters.lake.tables import LakeReport, LakeTable, NewFile, added_report, each_alone
-from transforms.block_range import BlockRange
 from transforms.coverage import inside, union
-from transforms.errors import ConfigError, ConflictError, IntegrityError
+from transforms.errors import ConfigError, ConflictError
 from transforms.lake.parquet_rows import LoadedHistory
 from transforms.scratch import scratch_folder
 from transforms.stores.store import asked_together
 from transforms.tables.file_columns import OWN_COLUMNS
 from transforms.tables.registry import history_tables
-from transforms.warehouse.manifests.manifest import manifest_receipts
-from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.manifests.shapes import Volume
 
 
@@ -73,7 +70,6 @@ class HistoryTables:
     is_published: Callable[[Volume], bool]
     scratch: Path
     advance: Callable[[int], object] = lambda _bytes: None
-    _differing: dict[BlockRange, frozenset[str]] = field(default_factory=dict)
     _listed: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def follow(self) -> LakeReport:
@@ -103,7 +99,6 @@ class HistoryTables:
         # What this machine knows of the tables may be older than what another one put right.
         for name in (table, MANIFESTS):
             self.lake.log(name).forget()
-        self._differing.clear()
         return each_alone(table, work)
 
     def _follow(self, table: str) -> LakeReport:
@@ -117,14 +112,10 @@ class HistoryTables:
             return LakeReport()
         old = [file for group, _ in due for file in group.old]
         going = [*old, *_states(version.ours if version else ())]
-        is_merge = all(self._is_merge(table, group) for group, _ in due)
         volumes = [volume for _, own in due for volume in own]
         with scratch_folder(self.scratch) as folder:
             new = self._files(table, volumes, folder)
-            added = LakeTable(self.lake, table).put(version, new, going, changes_data=not is_merge)
-        if is_merge and len(old) > len(added):
-            return LakeReport(merged=len(old) - len(added))
-        return added_report(table, added)
+            return added_report(table, LakeTable(self.lake, table).put(version, new, going))
 
     def _lacking(self, table: str, group: _Group) -> list[Volume] | None:
         """The volumes of which a table should get files in place of others of a group.
@@ -167,33 +158,6 @@ class HistoryTables:
                 return False
         return True
 
-    def _is_merge(self, table: str, group: _Group) -> bool:
-        """Whether a table surely has the same rows after a change of a group as before."""
-        before = union(file.blocks for file in group.files)
-        after = union(volume.blocks for volume in group.wanted.values())
-        with suppress(IntegrityError):  # of manifests, which are put right after the other tables
-            return before == after and all(self._is_same(table, file.blocks) for file in group.old)
-        return False
-
-    def _is_same(self, table: str, blocks: BlockRange) -> bool:
-        """Whether the lake's receipts in these blocks, if any, are those of what is loaded."""
-        tables = self._differing.get(blocks)  # tables that follow side by side may clear it
-        if tables is None:
-            loaded = {_said(receipt) for receipt in self.loaded.receipts(blocks)}
-            others = (receipt for receipt in self._receipts(blocks) if _said(receipt) not in loaded)
-            tables = self._differing[blocks] = frozenset(receipt.table for receipt in others)
-        return table not in tables and not (table == MANIFESTS and tables)
-
-    def _receipts(self, blocks: BlockRange) -> Iterator[Receipt]:
-        version = LakeTable(self.lake, MANIFESTS).expected()
-        for file in version.files if version else ():
-            if file.blocks.overlaps(blocks):
-                with scratch_folder(self.scratch) as folder:
-                    copy = folder / "manifest.parquet"
-                    self.lake.fetch(MANIFESTS, file, copy)
-                    receipts = [*manifest_receipts([copy])]
-                yield from (receipt for receipt in receipts if blocks.holds(receipt.blocks))
-
     def _files(self, table: str, volumes: Sequence[Volume], scratch: Path) -> Iterator[NewFile]:
         """The files that a table should have of volumes with rows of it."""
         for volume in volumes:
@@ -207,11 +171,6 @@ class HistoryTables:
                 columns, data = (*file.columns, *OWN_COLUMNS), volume.data[table]
                 yield NewFile(file.path, volume.blocks, data.sha256, file.statistics, columns)
                 self.advance(data.size)
-
-
-def _said(receipt: Receipt) -> tuple[object, ...]:
-    """What a receipt says of a CSV."""
-    return receipt.segment, receipt.schema, receipt.rows, receipt.sha256
 
 
 def _states(files: Sequence[ActiveFile]) -> list[ActiveFile]:

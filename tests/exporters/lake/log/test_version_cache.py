@@ -89,7 +89,7 @@ def test_what_is_expected_is_what_the_log_says(store: FolderStore, tmp_path: Pat
         assert log.expected() == _log(store, tmp_path).expected() == log.newest()
     version = log.expected()
     assert version is not None
-    log.commit(version, [named(7)], version.files[:2], changes_data=False)
+    log.commit(version, [named(7)], version.files[:2])
     assert _log(store, tmp_path).expected() == log.newest()
     assert names(log) == sorted(named(n).name for n in (3, 4, 7))
 
@@ -128,8 +128,8 @@ def _restore_backup(log: Path, _kept: Path) -> None:
 def _replace(log: Path, _kept: Path) -> None:
     newest = log / f"{1:020}.json"
     newest.unlink()
-    added = {"add": named(9).added(0, changes_data=True)}
-    newest.write_bytes(commit_bytes("WRITE", 0, [added]))
+    added = {"add": named(9).added(0)}
+    newest.write_bytes(commit_bytes(0, [added]))
 
 
 def _damage(_log: Path, kept: Path) -> None:
