@@ -15,7 +15,7 @@ from transforms.bounds import lower_bound, rfc3339, upper_bound
 from transforms.duck import quote_name, quote_text, set_up
 from transforms.errors import ConfigError, RangeError
 from transforms.tables.registry import known_table
-from transforms.warehouse.manifests.shapes import Extent, QueryTables, Times
+from transforms.warehouse.manifests.shapes import Extent, Times
 from transforms.warehouse.questions.queries import query_tables
 from transforms.warehouse.views.catalog_views import view_names
 from transforms.warehouse.warehouse import Warehouse
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 Range = tuple[int, int]
 Days = tuple[str, str]
 
-_Part = tuple[Extent | None, QueryTables | None]
-"""What of a warehouse is asked; None: all."""
+_Part = tuple[Extent | None, frozenset[str] | None]
+"""Which volumes and tables of a warehouse are asked; None: all."""
 
 _ALL: _Part = (None, None)
 _NEWEST = 10**9  # schema versions only grow
@@ -106,15 +106,17 @@ class History:
             for opened in (_ALL, part):
                 if opened in self._connections:
                     return self._connections[opened]
-            con = self._stack.enter_context(self._warehouse.connect(*part, self._catalog))
+            catalog, (extent, tables) = self._catalog, part
+            catalog = catalog if extent is None else catalog.over(extent)
+            catalog = catalog if tables is None else catalog.of_tables(tables)
+            con = self._stack.enter_context(self._warehouse.connect(catalog))
             self._connections[part] = con
             return con
 
     def _cursor(self, query: str, extent: Extent | None = None) -> duckdb.DuckDBPyConnection:
         part = _ALL
         if not self._warehouse.in_folder:
-            is_somewhere = extent and any(map(extent.reaches, self._catalog.history()))
-            part = (extent if is_somewhere else None, query_tables(query))
+            part = (extent, query_tables(query, self.tables))
         con = self._connection(part).cursor()
         set_up(con)
         con.execute("use current")

@@ -78,7 +78,7 @@ def load_archive(
     sweep_scratch(backing.scratch)
     check_not_older(backing, newest)
     if newest:
-        check_past(archive, backing.catalog(newest).intact())
+        check_past(archive, backing.catalog(newest))
     with scratch_folder(backing.scratch) as scratch:
         load = _ArchiveLoad(warehouse, Lake(archive), scratch, blocks)
         report = load.run(progress)
@@ -132,7 +132,7 @@ class _ArchiveLoad:
     def _catalog(self) -> Catalog:
         """What the warehouse has and need not be loaded again."""
         backing = self.warehouse.backing
-        return backing.catalog(backing.log.begin()).intact()
+        return backing.catalog(backing.log.begin())
 
     @contextmanager
     def _refusing(self, blocks: BlockRange) -> Iterator[None]:

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from exporters.archive.figures import size_text
-from pipelines.commands.asking import asked_extent
 from pipelines.commands.display import Screen
-from pipelines.commands.options import json_option, open_site, warehouse_option
-from transforms.bounds import Bound, rfc3339
+from pipelines.commands.options import blocks_of, json_option, open_site, warehouse_option
+from transforms.bounds import Bound, lower_bound, upper_bound
 from transforms.errors import IntegrityError
 from transforms.scratch import scratch_folder, sweep_scratch
 from transforms.warehouse.questions.warehouse_copy import (
@@ -96,13 +95,11 @@ def _names(tables: str | None) -> list[str]:
 
 
 def _ends(blocks: str | None, times: str | None) -> Ends:
-    extent = asked_extent(blocks, times)
-    if extent is not None and extent.blocks:
-        first, last = (Bound(str(at), block=at) for at in (extent.blocks.first, extent.blocks.last))
-        return first, last
-    if extent is not None and extent.times:
-        first, last = (Bound(rfc3339(at), micros=at) for at in extent.times)
-        return first, last
+    if times:
+        begin, _, end = times.partition("..")
+        return lower_bound(begin), upper_bound(end)
+    if span := blocks_of(blocks):
+        return Bound(str(span.first), block=span.first), Bound(str(span.last), block=span.last)
     return None, None
 
 

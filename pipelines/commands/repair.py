@@ -15,17 +15,8 @@ from transforms.warehouse.repair.log_repair import RepairReport, repair
 
 @click.command("repair")
 @warehouse_option
-@click.option(
-    "--trust-log", is_flag=True, help="The log is right: leave volumes that it does not name."
-)
-@click.option("--quick", is_flag=True, help="Compare sizes only; without it every byte is hashed.")
 @json_option
-def command(
-    warehouse: str | None,
-    trust_log: bool,
-    quick: bool,
-    as_json: bool,
-) -> int:
+def command(warehouse: str | None, as_json: bool) -> int:
     """Hold the warehouse's log and its files against each other, and make them agree again.
 
     Damaged snapshots are followed by a sound one, files that are missing or damaged are no longer
@@ -38,7 +29,7 @@ def command(
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse)
     with screen.progress("examining") as advance:
-        report = repair(site.warehouse.backing, trust_log=trust_log, quick=quick, advance=advance)
+        report = repair(site.warehouse.backing, advance)
     _show(screen, report)
     return DAMAGED if report.findings else OK
 

@@ -57,7 +57,7 @@ def show_run(
         from pipelines.commands.asking import show_rows
 
         screen.show(f'\n$ strata sql "{_SAMPLE_QUERY}"')
-        show_rows(site.warehouse, _SAMPLE_QUERY, None, screen)
+        show_rows(site.warehouse, _SAMPLE_QUERY, screen)
     screen.show("\nNext:")
     for command, purpose in _next_steps(site, status.published[-1]):
         screen.show(f"  {command}  # {purpose}")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from pipelines.commands.asking import asked_extent, blocks_option, times_option, warn_of_lost
+from pipelines.commands.asking import warn_of_lost
 from pipelines.commands.display import Screen
 from pipelines.commands.options import open_site, warehouse_option
 from pipelines.stopping import leave_signals
@@ -24,24 +24,20 @@ _SIGNAL_CODES = 128
     # Without -h: letters of DuckDB's own options are looked up one by one, as in -noheader.
     context_settings={"help_option_names": ["--help"], "ignore_unknown_options": True},
 )
-@blocks_option
-@times_option
 @warehouse_option
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def command(
-    blocks: str | None, times: str | None, warehouse: str | None, arguments: tuple[str, ...]
-) -> int:
+def command(warehouse: str | None, arguments: tuple[str, ...]) -> int:
     """Open the warehouse in the program `duckdb`, in UTC; it gets all other ARGUMENTS.
 
     `strata shell -csv -c "select ..."` answers one question. Loads go on beside it: the program
     keeps the snapshot that it opened; open it again for the newest.
     """
-    extent, program = asked_extent(blocks, times), _program()
+    program = _program()
     site = open_site(warehouse=warehouse)
     warn_of_lost(site.warehouse, Screen())
     leave_signals()  # Ctrl-C ends a query, not the session
     # A child, not `exec`: while it runs, this process keeps the files that it reads.
-    with site.warehouse.views(extent) as views:
+    with site.warehouse.views() as views:
         # A handler, unlike ignoring, is not what the program inherits.
         signal.signal(signal.SIGINT, lambda *_: None)
         utc = ("-readonly", "-cmd", "set timezone = 'UTC'", str(views))

@@ -44,7 +44,7 @@ def publish_to_lake(
     most hourly. `advance` is called with the bytes of files that were put there.
     """
     lake = site_lake(site)
-    is_due = is_state_due(lake, site.loaded_catalog().intact().states())
+    is_due = is_state_due(lake, site.loaded_catalog().states())
     return _publish(site, lake, segments, advance, has_state=is_due)
 
 

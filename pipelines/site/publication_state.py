@@ -88,7 +88,7 @@ def lacking_segments(site: Site) -> list[BlockRange]:
     lake, catalog = site_lake(site), site.loaded_catalog()
     with ThreadPoolExecutor(1) as pool:  # where a request takes long, both are asked at a time
         expected = pool.submit(LakeTable(lake, MANIFESTS).expected)
-        states = catalog.intact().states()
+        states = catalog.states()
         is_due = is_state_due(lake, states)
         version = expected.result()
     lacking = version.lacks(catalog.blocks) if version else [*catalog.blocks]

@@ -29,7 +29,6 @@ from transforms.files import file_version
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
-from transforms.warehouse.manifests.shapes import Extent
 
 _log = logging.getLogger(__name__)
 
@@ -123,7 +122,7 @@ def _request(site: Site, archive: Archive, bundle: Bundle) -> PublishRequest:
 def _loaded(catalog: Catalog, segments: Sequence[BlockRange]) -> Mapping[BlockRange, LoadedSegment]:
     """These segments and their neighbours, whatever else is loaded."""
     hull = BlockRange(segments[0].first, segments[-1].last)
-    return catalog.over(Extent(hull)).segments
+    return catalog.segments_over(hull)
 
 
 def replace_published(

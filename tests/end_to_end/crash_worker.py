@@ -93,7 +93,7 @@ def _sweep(machine: Machine, dice: random.Random) -> None:
 
 
 def _repair(machine: Machine, dice: random.Random) -> None:
-    repair(machine.warehouse().backing, quick=dice.random() < 0.5)
+    repair(machine.warehouse().backing)
 
 
 def _commit(machine: Machine, dice: random.Random) -> None:

@@ -153,28 +153,15 @@ def test_a_machine_that_only_reads_answers_everything_and_writes_nothing(
 
     status = c.json("status")
     counted = c.json("sql", "select count(*) from orders")
-    some = c.json(
-        *("sql", "select min(_segment), count(*) from orders where _segment = 11"),
-        *("--blocks", "11-25"),
-    )
     exported = c.export("orders", 1, 40)
     c.strata("verify")
 
     assert status["segments"]["published"] == ["1-10", "11-25", "26-30", "31-40"]
     assert status["segments"]["to_do"] == []
     assert counted["rows"] == [[8]]
-    assert some["rows"] == [[11, 2]]
     assert exported == whole
     assert cloud.held() == before
     assert {request.split()[0] for request in cloud.server.door.requests} == {"GET", "HEAD"}
-
-
-def test_a_query_about_a_few_blocks_fetches_the_volumes_of_these_only(cloud: Cloud) -> None:
-    d = cloud.machine("d")
-
-    d.strata("sql", "from orders", "--blocks", "11-12")
-
-    assert len(list(d.cache.glob("data/orders/*.parquet"))) == 1
 
 
 def test_a_query_about_one_table_fetches_files_of_it_only(cloud: Cloud) -> None:

@@ -84,8 +84,8 @@ MUTANTS = (
     _one(
         "merging joins volumes over a gap",
         "transforms/warehouse/merge/merge_plan.py",
-        "joins = previous is not None and previous.blocks.joins(volume.blocks)",
-        "joins = previous is not None",
+        "joins = bool(run) and run[-1].blocks.joins(volume.blocks)",
+        "joins = bool(run)",
     ),
     _one(
         "a merge does not look whether its volumes are still named",
@@ -109,7 +109,7 @@ MUTANTS = (
         "a load does not look whether its blocks are there by now",
         "transforms/warehouse/log/addition.py",
         "if added and not any(volume.blocks.overlaps(added.blocks) for volume in history):",
-        "if added and added not in history:",
+        "if volume and volume not in history:",
     ),
     _one(
         "a load forgets the segments that it lost a race for only in part",

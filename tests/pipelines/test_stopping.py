@@ -214,10 +214,8 @@ def _run_script(
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's /proc")
-@pytest.mark.parametrize("form", [(), ("--format", "parquet")])
-def test_a_running_query_is_stopped(sites: Path, tmp_path: Path, form: tuple[str, ...]) -> None:
-    out = ("--out", str(tmp_path / "rows")) if "--format" in form else ()
-    process = started(sites / "done", "sql", LONG, *form, *out)
+def test_a_running_query_is_stopped(sites: Path) -> None:
+    process = started(sites / "done", "sql", LONG)
     while _processor_seconds(process.pid) < 2.0:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
@@ -225,7 +223,6 @@ def test_a_running_query_is_stopped(sites: Path, tmp_path: Path, form: tuple[str
 
     assert process.returncode == 130
     assert said == "strata: interrupted: run it again to go on\n"
-    assert list(tmp_path.iterdir()) == []
 
 
 def _processor_seconds(pid: int) -> float:

@@ -129,7 +129,7 @@ def _counted(receipt: Receipt, counts: RowCounts) -> Receipt:
 
 
 def _commit(backing: Backing, addition: Addition) -> None:
-    backing.log.commit(lambda newest: addition.applied(newest, backing.catalog(newest).lost))
+    backing.log.commit(addition.applied)
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ def loaded_state(catalog: Catalog | None) -> LoadedState | None:
 def state_rows(warehouse: Warehouse) -> Iterator[StateRows | None]:
     """Open the newest current state; None where there is none."""
     catalog, backing = warehouse.catalog(), warehouse.backing
-    state = loaded_state(catalog.intact() if catalog else None)
+    state = loaded_state(catalog)
     if state is None:
         yield None
         return

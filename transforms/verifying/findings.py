@@ -74,7 +74,6 @@ MADE_AGAIN = Remedy(("strata status",), "the next command makes it again")
 RESTORE = Remedy(
     (), "put it back from a backup, or run strata publish with the warehouse of this chain"
 )
-REPAIR_OR_TRUST = Remedy(REPAIR.commands, "or strata repair --trust-log, which leaves volumes")
 
 
 def replace_zips(table: str, blocks: BlockRange) -> Remedy:

@@ -25,7 +25,6 @@ from transforms.duck import Connection, read_only_connection
 from transforms.duck_files import remove_spills
 from transforms.errors import BusyError, ConfigError, IntegrityError
 from transforms.machine_errors import MemoryLimitError
-from transforms.open_files import check_open_files
 from transforms.scratch import exclusive, scratch_folder, sweep_scratch
 from transforms.segments.inventory import NOTHING_HELD, SegmentFile
 from transforms.segments.quarantine import QuarantinedFile
@@ -35,7 +34,6 @@ from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.load.load_settings import LoadSettings, Progress
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.receipts import Receipt
-from transforms.warehouse.manifests.shapes import Extent, QueryTables
 from transforms.warehouse.merge.merge_plan import MOST_PARTIAL
 from transforms.warehouse.merge.sweep import GRACE_SECONDS, ORPHAN_SECONDS, folder_listing, sweep
 from transforms.warehouse.repair.older_log import check_not_lost, check_not_older
@@ -164,7 +162,7 @@ class Warehouse:
         with self.one_look():
             check_not_older(self._backing, self.snapshot())
             catalog = self.catalog()
-            new_files = [f for f in files if catalog is None or not catalog.holds_intact(f.blocks)]
+            new_files = [f for f in files if catalog is None or catalog.needs(f.blocks)]
         if not new_files:
             return LoadReport()
         with scratch_folder(self._backing.scratch) as scratch:
@@ -187,7 +185,10 @@ class Warehouse:
             _log.warning("volumes were not merged; strata verify says what is damaged: %s", error)
         except MemoryLimitError as error:
             _log.warning("volumes were not merged: let STRATA_MEMORY_MB be more: %s", error)
-        self.show()
+        try:
+            self.show()
+        except IntegrityError as error:
+            _log.warning("current.duckdb is older than what was loaded: %s", error)
         try:
             self.sweep()
         except (ConfigError, OSError) as error:
@@ -202,14 +203,14 @@ class Warehouse:
             self._views()
 
     def _views(self) -> tuple[Catalog, Path]:
-        """The newest snapshot, of what is there, and its file of views."""
-        catalog = self.loaded_catalog().intact()
+        """The newest snapshot, and its file of views."""
+        catalog = self.loaded_catalog()
         path = self._catalog_file.made(catalog)
         if path is not None:
             return catalog, path
         # One at a time, each from what is the newest by then: an older one never comes last.
         with exclusive(self.cache / ".views.lock"):
-            catalog = self.loaded_catalog().intact()
+            catalog = self.loaded_catalog()
             return catalog, self._catalog_file.current(catalog)
 
     def shown(self) -> Shown | None:
@@ -217,7 +218,7 @@ class Warehouse:
         catalog = self.catalog()
         if catalog is None:
             return None
-        path = self._catalog_file.made(catalog.intact())
+        path = self._catalog_file.made(catalog)
         return Shown(path or self._catalog_file.path(), is_new=path is not None)
 
     def record_refusals(self, survey: Survey) -> None:
@@ -240,42 +241,26 @@ class Warehouse:
         return [item for item in receipts if selection is None or item.blocks in selection]
 
     @contextmanager
-    def views(
-        self,
-        extent: Extent | None = None,
-        tables: QueryTables | None = None,
-        catalog: Catalog | None = None,
-    ) -> Iterator[Path]:
+    def views(self, catalog: Catalog | None = None) -> Iterator[Path]:
         """The file of views of a snapshot, the newest by default, for who opens it in the block.
 
-        With an `extent`, only the volumes that can hold rows of it are opened, besides the current
-        state, and the views show all of these. With `tables`, only their views are right, and files
-        of other tables are not opened. Raises `ConfigError` where nothing is loaded, or there are
-        more volumes than files may be open.
+        Of a bucket, the files that they are over are fetched: `catalog` may be of some volumes or
+        tables only, and other views are not right then. Raises `ConfigError` where nothing is
+        loaded.
         """
         with ExitStack() as stack:
-            if extent is None and tables is None and catalog is None:
-                check_open_files(len(self.loaded_catalog().volumes))
+            if catalog is None:
                 catalog, path = self._views()
             else:
-                catalog = (catalog or self.loaded_catalog()).intact()
-                catalog = catalog if extent is None else catalog.over(extent)
-                catalog = catalog if tables is None else catalog.of_tables(tables)
-                check_open_files(len(catalog.volumes))
                 path = stack.enter_context(scratch_folder(self._backing.scratch)) / CURRENT
                 write_catalog(path, catalog, self._catalog_file.files)
             stack.enter_context(self._backing.files.hold(catalog.snapshot.readable()))
             yield path
 
     @contextmanager
-    def connect(
-        self,
-        extent: Extent | None = None,
-        tables: QueryTables | None = None,
-        catalog: Catalog | None = None,
-    ) -> Iterator[Connection]:
+    def connect(self, catalog: Catalog | None = None) -> Iterator[Connection]:
         """Open a snapshot read-only; its views are those of `current.duckdb`. See `views`."""
-        with self.views(extent, tables, catalog) as path, read_only_connection(path) as con:
+        with self.views(catalog) as path, read_only_connection(path) as con:
             yield con
 
     def compact(self, most_partial: int = MOST_PARTIAL) -> Merged:

@@ -185,11 +185,7 @@ def test_7_is_a_scratch_folder_that_is_read_only_and_no_volume_is_blamed(place: 
     scratch.mkdir(exist_ok=True)
     fixed = mounted(f"mount --bind '{scratch}' '{scratch}' && mount -o remount,ro,bind '{scratch}'")
 
-    for arguments in (
-        ("sql", "from blocks", "--blocks", "1-5"),
-        ("verify",),
-    ):
-        answer = strata(place, *arguments, before=fixed)
-        assert answer.returncode == 7, (arguments, answer.stdout, answer.stderr)
-        assert "Read-only file system: make it writable" in answer.stderr
-        assert "damaged" not in answer.stdout + answer.stderr
+    answer = strata(place, "verify", before=fixed)
+    assert answer.returncode == 7, (answer.stdout, answer.stderr)
+    assert "Read-only file system: make it writable" in answer.stderr
+    assert "damaged" not in answer.stdout + answer.stderr

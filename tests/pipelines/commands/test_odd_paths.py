@@ -60,7 +60,6 @@ def test_what_works_works_in_every_place(tmp_path: Path, strata: Strata, name: s
         ("load",),
         ("publish",),
         ("sql", "select count(*) from blocks", "--json"),
-        ("sql", "from blocks", "--blocks", "1-5", "--format", "csv", "--out", str(place / "x")),
         ("run",),
         ("verify",),
     ):

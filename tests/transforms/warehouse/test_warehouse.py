@@ -35,6 +35,7 @@ from transforms.tables.registry import HISTORY_TABLES
 from transforms.verifying.findings import Problem
 from transforms.verifying.verification import Kind, Verification
 from transforms.warehouse.load.volume_storage import store_new
+from transforms.warehouse.repair.log_repair import repair
 from transforms.warehouse.survey import Survey
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
@@ -330,7 +331,7 @@ def test_an_index_file_that_does_not_follow_from_its_volume_is_found(
 
 @pytest.mark.parametrize("kind", ["history", "state"])
 def test_the_remedy_that_is_named_works(tmp_path: Path, kind: str) -> None:
-    """Remove the volume, load its segments again; what else is held stays untouched."""
+    """Remove the volume, repair, load its segments again; what else is held stays untouched."""
     folder, warehouse = tmp_path / "s", open_warehouse(tmp_path / "w")
     for first in (1, 3):
         state_segment(folder, first=first, last=first + 1)
@@ -341,6 +342,7 @@ def test_the_remedy_that_is_named_works(tmp_path: Path, kind: str) -> None:
     (warehouse.cache / volumes[-1].key).unlink()
     (finding,) = verify(warehouse)
     assert finding.place.endswith(volumes[-1].key)
+    assert repair(warehouse.backing).findings
     pending = _survey(warehouse, folder).pending
     assert [file.blocks for file in pending] == [BlockRange(3, 4)]
     assert load_folder(warehouse.cache, folder).failures == []

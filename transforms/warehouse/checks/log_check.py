@@ -8,7 +8,6 @@ from transforms.verifying.findings import (
     FIRST_LOAD,
     MADE_AGAIN,
     REPAIR,
-    REPAIR_OR_TRUST,
     Finding,
     Problem,
     Remedy,
@@ -50,7 +49,7 @@ def log_findings(
         where = backing.store.describe(snapshot_key(number))
         yield Finding(Problem.DAMAGED, where, problem, REPAIR)
     if state.conflict:
-        yield Finding(Problem.DAMAGED, place, state.conflict, REPAIR_OR_TRUST)
+        yield Finding(Problem.DAMAGED, place, state.conflict, REPAIR)
     memory = NewestSnapshot(backing.cache)
     if memory.path.exists() and memory.snapshot() is None:
         what = "what this machine remembers of the log is damaged"
@@ -91,7 +90,7 @@ def orphan_findings(backing: Backing, snapshot: Snapshot) -> Iterator[Finding]:
     store, now = backing.store, backing.store.now()
     known = {file.key for file in snapshot.dropped} | snapshot.named_keys()
     listing = folder_listing(store)
-    coverage = Coverage(backing.catalog(snapshot))
+    coverage = Coverage(snapshot, listing)
     unknown = {info.key for info in lacking(listing["manifests"], snapshot)}
     runs = {_run_of(key) for key in unknown}  # of their other files nothing else is to be said
     strange = [info for info in listing[LOG] if not is_snapshot_key(info.key)]

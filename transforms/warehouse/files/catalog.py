@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress
 from pathlib import Path
@@ -14,9 +14,8 @@ from transforms.errors import RangeError
 from transforms.segments.inventory import LoadedSegments
 from transforms.segments.segment_name import SegmentName
 from transforms.stores.store import Store
-from transforms.tables.registry import fold_case
 from transforms.warehouse.files.local_files import LocalFiles
-from transforms.warehouse.files.lost_files import Sightings
+from transforms.warehouse.files.lost_files import absent_files
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.manifest import (
     SegmentFiles,
@@ -27,20 +26,19 @@ from transforms.warehouse.manifests.manifest import (
     read_manifest,
 )
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
-from transforms.warehouse.manifests.shapes import Extent, QueryTables, Volume
+from transforms.warehouse.manifests.shapes import Extent, Volume
+
+SPAM_CAPTURES = "spam_captures"
+"""The table that is of no segment."""
 
 
 @dataclass(frozen=True)
 class Catalog:
-    """One snapshot: the volumes it names and the segments they hold, ascending by block.
-
-    `sightings` are of files that need not be looked for.
-    """
+    """One snapshot: the volumes it names and the segments they hold, ascending by block."""
 
     snapshot: Snapshot
     store: Store
     files: LocalFiles
-    sightings: Sightings = field(default_factory=Sightings, compare=False)
 
     @property
     def chain_id(self) -> str:
@@ -72,30 +70,23 @@ class Catalog:
         return tuple(blocks for files in self._files() for blocks in files.blocks)
 
     def held(self) -> LoadedSegments:
-        """What is loaded and intact, for judging a source by its listing."""
+        """What need not be loaded again, for judging a source by its listing."""
         sizes: dict[str, int] = {}
-        for files in self.intact()._files():
-            if self.lost or self.snapshot.losses:
-                selectors = (self._is_intact(blocks) for blocks in files.blocks)
-                sizes.update(compress(zip(files.keys, files.sizes, strict=True), selectors))
-            else:
-                sizes.update(zip(files.keys, files.sizes, strict=True))
-        intact = (volume.blocks for volume in self.history() if volume not in self.lost)
-        runs = tuple(contiguous_runs(intact)) if sizes else ()
+        for files in self._files():
+            sizes.update(zip(files.keys, files.sizes, strict=True))
+            if self.snapshot.losses:
+                for key in compress(files.keys, map(self._is_lost, files.blocks)):
+                    del sizes[key]
+        runs = tuple(contiguous_runs(v.blocks for v in self._history)) if sizes else ()
         return LoadedSegments(self.chain_id if sizes else "", sizes, self._name_over, runs)
 
     def _name_over(self, blocks: BlockRange) -> SegmentName | None:
-        for segment in self.intact()._sharing(blocks):
-            if self._is_intact(segment.blocks):
-                return segment.name
-        return None
+        segments = self._sharing(blocks)
+        return next((s.name for s in segments if not self._is_lost(s.blocks)), None)
 
-    def _is_intact(self, blocks: BlockRange) -> bool:
-        """Whether no volume with any of these blocks, or with the state after them, is lost."""
-        return not (
-            any(volume.blocks.overlaps(blocks) for volume in self.lost)
-            or any(loss.touches(blocks) for loss in self.snapshot.losses)
-        )
+    def _is_lost(self, blocks: BlockRange) -> bool:
+        """Whether a segment has to be loaded again, as the state after it was lost."""
+        return any(loss.touches(blocks) for loss in self.snapshot.losses)
 
     def ids(self) -> Iterator[SegmentIds]:
         """The ids of all loaded segments, ascending, a manifest at a time."""
@@ -113,9 +104,9 @@ class Catalog:
         """Whether exactly this segment is loaded; reads the manifest of one volume."""
         return any(segment.blocks == blocks for segment in self._sharing(blocks))
 
-    def holds_intact(self, blocks: BlockRange) -> bool:
-        """The same of what need not be loaded again."""
-        return self._is_intact(blocks) and self.holds(blocks)
+    def needs(self, blocks: BlockRange) -> bool:
+        """Whether a segment is to be loaded, for the first time or again."""
+        return self._is_lost(blocks) or not self.holds(blocks)
 
     def segments_over(self, blocks: BlockRange) -> Mapping[BlockRange, LoadedSegment]:
         """The loaded segments of the volumes that hold any of these blocks."""
@@ -180,43 +171,28 @@ class Catalog:
     def lost(self) -> tuple[Volume, ...]:
         """The volumes with a file that is not there, or not whole; see `absent_files`."""
         files = (file for volume in self.volumes for file in volume.row_files)
-        absent = self.sightings.absent(self.store, files).keys()
+        absent = absent_files(self.store, files).keys()
         return tuple(v for v in self.volumes if absent and not absent.isdisjoint(v.row_files))
-
-    def intact(self) -> Catalog:
-        """The snapshot without the volumes that are lost."""
-        if not self.lost:
-            return self
-        there = [volume for volume in self.volumes if volume not in self.lost]
-        return self.of_volumes(there)
 
     def over(self, extent: Extent) -> Catalog:
         """The snapshot with no volumes of history but those that can hold rows of an extent.
 
-        Raises `RangeError` where none can.
+        The whole snapshot where none can.
         """
         volumes = [*filter(extent.reaches, self.history())]
-        if not volumes:
-            where = self.store.describe()
-            raise RangeError(f"{where} holds nothing of {extent}: strata status says what it holds")
-        return self.of_volumes([*volumes, *self.states()])
+        return self.of_volumes([*volumes, *self.states()]) if volumes else self
 
-    def of_tables(self, tables: QueryTables) -> Catalog:
-        """The snapshot with no files of rows but those of these tables.
-
-        The whole snapshot where one of them is none of its tables.
-        """
-        volumes = [volume.of_tables(tables) for volume in self.volumes]
-        known = {fold_case(table) for volume in volumes for table in volume.shapes}
-        if tables.names - known - tables.own:
-            return self
+    def of_tables(self, tables: Collection[str]) -> Catalog:
+        """The snapshot with no files of rows but those of these tables."""
+        volumes = (volume.of_tables(tables) for volume in self.volumes)
         catalog = self.of_volumes(v for v in volumes if v.kind == "history" or v.shapes)
-        return replace(catalog, snapshot=replace(catalog.snapshot, captures=None))
+        captures = self.snapshot.captures if SPAM_CAPTURES in tables else None
+        return replace(catalog, snapshot=replace(catalog.snapshot, captures=captures))
 
     def of_volumes(self, volumes: Iterable[Volume]) -> Catalog:
         """The snapshot with these of its volumes only."""
         snapshot = self.snapshot.with_volumes(list(volumes))
-        return Catalog(snapshot, self.store, self.files, self.sightings)
+        return replace(self, snapshot=snapshot)
 
 
 def _last_block(item: LoadedSegment | Volume) -> int:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from math import inf
 
 from transforms.errors import ConfigError, IntegrityError
-from transforms.moments import Moment
 from transforms.objects import StoredFile
 from transforms.stores.store import Store, asked_together, object_sha256
 from transforms.verifying.findings import Remedy
@@ -55,30 +53,6 @@ def _absence(store: Store, file: StoredFile) -> str:
     if info is None:
         return MISSING
     return "" if info.size == file.size else f"has {info.size} bytes, not {file.size}"
-
-
-class Sightings:
-    """What looks at a store saw, and what was put there: not looked for again for a while."""
-
-    def __init__(self, seconds: float = inf) -> None:
-        self._seconds = seconds
-        self._entries: list[tuple[frozenset[str], Moment]] = []
-
-    def add(self, keys: Iterable[str], moment: Moment) -> None:
-        """Note the keys of files that were there at a moment."""
-        self._entries.append((frozenset(keys), moment))
-
-    def absent(self, store: Store, files: Iterable[StoredFile]) -> dict[StoredFile, str]:
-        """The files that are not there; see `absent_files`."""
-        now = Moment.now()
-        self._entries = [entry for entry in self._entries if entry[1].passed() < self._seconds]
-        recent = frozenset[str]().union(*(keys for keys, _ in self._entries))
-        unseen = [file for file in files if file.key not in recent]
-        if not unseen:
-            return {}
-        absent = absent_files(store, unseen)
-        self.add((file.key for file in unseen if file not in absent), now)
-        return absent
 
 
 def damage(

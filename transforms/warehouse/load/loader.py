@@ -199,7 +199,7 @@ class Loader:
         keys = [segment.file.info.key for segment in group]
 
         def change(newest: Snapshot) -> Snapshot | None:
-            grown = addition.applied(newest, self._backing.catalog(newest).lost)
+            grown = addition.applied(newest)
             # Others loaded these segments: what was refused meanwhile is still to be kept.
             return grown.quarantined(self._refused, keys) if grown else self._with_refused(newest)
 
@@ -235,7 +235,7 @@ def _culprits(
 
 def _due_states(newest: Catalog, group: Sequence[PreparedSegment]) -> Iterator[PreparedSegment]:
     """The last segment of each schema version in the group, unless a later one is loaded."""
-    blocks = {state.version: state.blocks for state in newest.states() if state not in newest.lost}
+    blocks = {state.version: state.blocks for state in newest.states()}
     for version, segment in {segment.file.name.version: segment for segment in group}.items():
         if version not in blocks or blocks[version] < segment.blocks:
             yield segment

@@ -76,7 +76,6 @@ def store_volume(
         write_manifest(path, about, segments, receipts)
         folder = STATE if is_state else "manifests"
         manifest = store_new(backing.store, backing.files, folder, blocks, path)
-    backing.saw(file.key for file in (*stored.values(), manifest))
     return volume_of(manifest, about, segments, receipts)
 
 

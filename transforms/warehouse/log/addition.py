@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from transforms.errors import ConfigError
@@ -18,8 +18,8 @@ class Addition:
     volume: Volume | None
     states: tuple[Volume, ...]
 
-    def applied(self, newest: Snapshot, lost: Collection[Volume]) -> Snapshot | None:
-        """The snapshot with them and without lost volumes; None where nothing of it is new.
+    def applied(self, newest: Snapshot) -> Snapshot | None:
+        """The snapshot with them; None where nothing of it is new.
 
         Raises `ConfigError` where the warehouse holds another chain by now.
         """
@@ -28,14 +28,13 @@ class Addition:
                 f"the warehouse holds {newest.chain_id} and the segments are of {self.chain_id}: "
                 "give each chain a warehouse of its own"
             )
-        history = [volume for volume in newest.history() if volume not in lost]
-        intact_states = [state for state in newest.states() if state not in lost]
-        states = newest_states([*intact_states, *self.states])
+        history = newest.history()
+        states = newest_states([*newest.states(), *self.states])
         added = self.volume
         if added and not any(volume.blocks.overlaps(added.blocks) for volume in history):
             history.append(added)
         # Otherwise another process loaded these segments, or only their state was lost.
-        elif states == intact_states:
+        elif states == newest.states():
             return None
         return replace(newest, chain_id=self.chain_id).with_volumes([*history, *states])
 

@@ -57,9 +57,7 @@ class Log:
         self._memory = NewestSnapshot(cache)
         self._newest: tuple[Snapshot, str] | None = None
         self._confirmed: tuple[int, Moment] | None = None
-        self._looks = 0
-        self.look = 0
-        """The number of the block of `one_look` that lasts; 0 outside of any."""
+        self._is_one_look = False
         self._is_taken = False  # whether that block has asked the store already
 
     @contextmanager
@@ -69,15 +67,14 @@ class Log:
         For work that should go by one snapshot from its beginning to its end. Commits of this
         log are seen; one that loses its race to another writer looks again.
         """
-        if self.look:
+        if self._is_one_look:
             yield
             return
-        self._looks += 1
-        self.look, self._is_taken = self._looks, False
+        self._is_one_look, self._is_taken = True, False
         try:
             yield
         finally:
-            self.look, self._is_taken = 0, False
+            self._is_one_look = self._is_taken = False
 
     def newest(self) -> Snapshot | None:
         """The newest snapshot, None where there is none.
@@ -220,7 +217,7 @@ class Log:
     def _find(self) -> tuple[Snapshot, str] | None:
         cache = self._newest
         is_newest = cache is not None and (self._is_taken or not self.is_outdated(cache[0].number))
-        self._is_taken = bool(self.look)
+        self._is_taken = self._is_one_look
         if is_newest:
             return cache
         last_seen, seen_sha256 = self._memory.newest() or (None, "")

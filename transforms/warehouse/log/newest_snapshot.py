@@ -15,8 +15,8 @@ from transforms.scratch import scratch_folder
 from transforms.warehouse.log.snapshot import Snapshot, parse_snapshot
 
 CHOICE = (
-    "a backup was put there, or snapshots were lost; nothing was changed. strata repair takes in "
-    "the volumes that the log does not name; strata repair --trust-log leaves them"
+    "a backup was put there, or snapshots were lost; nothing was changed: run strata repair, which "
+    "takes in the volumes that the log does not name"
 )
 """What to do about a log that is not the one that was seen, or is older than its volumes."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from transforms.block_range import BlockRange
@@ -58,10 +58,6 @@ class Extent:
     blocks: BlockRange | None = None
     times: Times | None = None
 
-    def __str__(self) -> str:
-        blocks = f"blocks {self.blocks}" if self.blocks else ""
-        return " and ".join(filter(None, (blocks, "the times" if self.times else "")))
-
     def reaches(self, volume: Volume) -> bool:
         """Whether a volume of history can hold rows of this extent."""
         if self.blocks is not None and not volume.blocks.overlaps(self.blocks):
@@ -69,14 +65,6 @@ class Extent:
         if self.times is None or volume.times is None:
             return True
         return volume.times[0] <= self.times[1] and self.times[0] <= volume.times[1]
-
-
-@dataclass(frozen=True, slots=True)
-class QueryTables:
-    """The names that a query reads, in small letters; some may be of its own `with`: `own`."""
-
-    names: frozenset[str]
-    own: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +86,9 @@ class Volume:
     index: StoredFile | None = None
     times: Times | None = None
 
-    def of_tables(self, tables: QueryTables) -> Volume:
+    def of_tables(self, tables: Collection[str]) -> Volume:
         """The volume as if it had these tables alone."""
-        names = tables.names
-        shapes = {name: shape for name, shape in self.shapes.items() if fold_case(name) in names}
+        shapes = {name: shape for name, shape in self.shapes.items() if name in tables}
         data = {name: file for name, file in self.data.items() if name in {*shapes, ALL_TABLES}}
         return replace(self, shapes=shapes, data=data)
 

@@ -38,7 +38,7 @@ def merge(backing: Backing, settings: LoadSettings, most_partial: int = MOST_PAR
     """
     done: Merged = []
     while snapshot := backing.log.newest():
-        runs = [*plan_merges(backing.catalog(snapshot).intact().history(), most_partial)]
+        runs = [*plan_merges(snapshot.history(), most_partial)]
         if not runs:
             break
         for volumes in runs:

@@ -11,24 +11,19 @@ below a threshold are merged, all of them, as soon as they reach it together. So
   threshold and the next, and those below the lowest have less than 2.2 MB together: at most 40
   partial ones where each was 0.3 MB or more.
 
-Two rules are for what the thresholds leave. Partial volumes with full ones on both sides, to which
-nothing can be added any more, become one. And more than `MOST_PARTIAL` neighbours, which very small
-volumes or segments in no order can leave (small between large between larger), are thinned out
-where that costs least: only this may rewrite a byte more often than said above.
+More than `MOST_PARTIAL` neighbours, which very small volumes or segments in no order can leave
+(small between large between larger), are thinned out where that costs least: only this may rewrite
+a byte more often than said above.
 
-When nothing is planned any more, the volumes of a run without a gap are therefore: full ones, at
-most twice as many as `MAX_VOLUME_BYTES` goes into the run's bytes; at most `MOST_PARTIAL` partial
-ones at its start and at its end each; and one partial volume between two full ones where a gap was
-filled. A history that was loaded in ascending order has its full volumes and, at its end, a few
-dozen that are not full.
+When nothing is planned any more, the volumes of a run without a gap are therefore full ones, at
+most twice as many as `MAX_VOLUME_BYTES` goes into the run's bytes, and at most `MOST_PARTIAL`
+partial ones at its start, at its end, and where a gap was filled.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from transforms.block_range import BlockRange
 
@@ -76,80 +71,43 @@ def plan_merges(
 
     Runs do not overlap, ascend inside, have no gaps, and hold two to `MOST_AT_ONCE` volumes of at
     most `MAX_VOLUME_BYTES` bytes together. Plan again after merging, until there is nothing: each
-    merge leaves fewer volumes, so that this ends. Takes time in proportion to the number of
-    volumes, but for sorting where there are too many.
+    merge leaves fewer volumes, so that this ends. Takes time in proportion to their number.
     """
-    for run in _partial_runs(volumes):
-        yield from _merges(run, most_partial)
+    for run, precedes_full in _partial_runs(volumes):
+        sizes, count = [volume.size for volume in run], len(run)
+        # What is left of a run shall lie where more may arrive, not enclosed by full volumes.
+        for start, end in _spans(sizes[::-1] if precedes_full else sizes, most_partial):
+            yield run[count - end : count - start] if precedes_full else run[start:end]
 
 
-@dataclass(slots=True)
-class _PartialRun(Generic[_Volume]):
-    """Neighbouring partial volumes without a gap; whether full ones join before and after them."""
-
-    volumes: list[_Volume]
-    follows_full: bool
-    precedes_full: bool = False
-
-
-def _partial_runs(volumes: Iterable[_Volume]) -> Iterator[_PartialRun[_Volume]]:
-    """The longest runs of partial volumes without a gap."""
-    run: _PartialRun[_Volume] | None = None
-    previous: _Volume | None = None
+def _partial_runs(volumes: Iterable[_Volume]) -> Iterator[tuple[list[_Volume], bool]]:
+    """The longest runs of partial volumes without a gap; whether a full one joins at the end."""
+    run: list[_Volume] = []
     for volume in volumes:
-        joins = previous is not None and previous.blocks.joins(volume.blocks)
-        full = volume.size >= FULL_BYTES
-        if run and (full or not joins):
-            run.precedes_full = joins
-            yield run
-            run = None
-        if run:
-            run.volumes.append(volume)
-        elif not full:
-            run = _PartialRun([volume], follows_full=joins)
-        previous = volume
+        joins = bool(run) and run[-1].blocks.joins(volume.blocks)
+        is_full = volume.size >= FULL_BYTES
+        if run and (is_full or not joins):
+            yield run, joins
+            run = []
+        if not is_full:
+            run.append(volume)
     if run:
-        yield run
+        yield run, False
 
 
-def _merges(run: _PartialRun[_Volume], most_partial: int) -> Iterator[Sequence[_Volume]]:
-    count = len(run.volumes)
-    if count == 1:
-        return
-    sizes = [volume.size for volume in run.volumes]
-    if run.follows_full and run.precedes_full and count <= MOST_AT_ONCE:
-        yield from (run.volumes[start:end] for start, end in _shares(sizes))
-        return
-    # What is left of a run shall lie where more may arrive, not enclosed by full volumes.
-    backwards = run.precedes_full and not run.follows_full
-    for start, end in _spans(sizes[::-1] if backwards else sizes, most_partial):
-        yield run.volumes[count - end : count - start] if backwards else run.volumes[start:end]
-
-
-def _shares(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Where to merge all that full volumes enclose: in even shares, so that little is left over."""
-    share = sum(sizes) / max(1, -(-sum(sizes) // MAX_VOLUME_BYTES))
-    start, total = 0, 0
-    for end, size in enumerate(sizes):
-        if total > share or total + size > MAX_VOLUME_BYTES:
-            if end - start > 1:
-                yield start, end
-            start, total = end, 0
-        total += size
-    if len(sizes) - start > 1:
-        yield start, len(sizes)
-
-
-def _spans(sizes: Sequence[int], most_partial: int) -> Iterator[tuple[int, int]]:
+def _spans(sizes: Sequence[int], most_partial: int) -> list[tuple[int, int]]:
     """Where to merge neighbours of these sizes: (start, end)."""
     smallest, total = min(sizes), sum(sizes)
     for threshold in _THRESHOLDS:  # the highest first: it saves the merges below it
         spans = _worthwhile(sizes, threshold) if smallest < threshold <= total else []
         if spans:
-            yield from spans
-            return
-    if len(sizes) > most_partial:
-        yield from _cheapest(sizes, len(sizes) - most_partial)
+            return spans
+    if len(sizes) <= max(1, most_partial):
+        return []
+    width = min(FAN, len(sizes))
+    costs = [sum(sizes[at : at + width]) for at in range(len(sizes) - width + 1)]
+    start = costs.index(min(costs))
+    return [(start, start + width)] if costs[start] <= MAX_VOLUME_BYTES else []
 
 
 def _worthwhile(sizes: Sequence[int], threshold: float) -> list[tuple[int, int]]:
@@ -171,19 +129,3 @@ def _worthwhile(sizes: Sequence[int], threshold: float) -> list[tuple[int, int]]
     if total >= threshold:
         spans.append((start, len(sizes)))
     return spans
-
-
-def _cheapest(sizes: Sequence[int], excess: int) -> Iterator[tuple[int, int]]:
-    """Where `FAN` neighbours have the fewest bytes, as often as it takes to be rid of `excess`."""
-    width = min(FAN, len(sizes))
-    sums = [0, *accumulate(sizes)]
-    costs = [sums[start + width] - sums[start] for start in range(len(sizes) - width + 1)]
-    marks = bytearray(len(sizes))
-    for start in sorted(range(len(costs)), key=costs.__getitem__):
-        end = start + width
-        if excess <= 0 or costs[start] > MAX_VOLUME_BYTES:
-            return
-        if not marks[start] and not marks[end - 1]:
-            marks[start:end] = b"\1" * width
-            excess -= width - 1
-            yield start, end

@@ -13,7 +13,6 @@ from transforms.block_range import BlockRange, contiguous_runs
 from transforms.objects import ObjectInfo
 from transforms.stores.store import Store, asked_together
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.log.log import LOG, settled_snapshots, snapshot_key
 from transforms.warehouse.log.snapshot import Snapshot
 
@@ -58,7 +57,7 @@ def sweep(
         for info in unnamed(listing, snapshot)
         if info.key not in dropped and info.modified < now - orphan_seconds
     )
-    coverage = Coverage(backing.catalog(snapshot))
+    coverage = Coverage(snapshot, listing)
     gone = [key for key in (*due, *orphans) if coverage.is_removable(key)]
     # Many sooner: a bulk load makes thousands, each with the names of all volumes.
     gone += map(snapshot_key, settled_snapshots(listing[LOG], now - grace_seconds))
@@ -92,10 +91,16 @@ def named_blocks(key: str) -> BlockRange | None:
 class Coverage:
     """Which files hold nothing but what volumes that are there hold too."""
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._named_keys = catalog.snapshot.named_keys()
-        there = (volume.blocks for volume in catalog.history() if volume not in catalog.lost)
-        self._runs = list(contiguous_runs(there))
+    def __init__(self, snapshot: Snapshot, listing: Mapping[str, Sequence[ObjectInfo]]) -> None:
+        self._named_keys = snapshot.named_keys()
+        sizes = {info.key: info.size for infos in listing.values() for info in infos}
+        self._runs = list(
+            contiguous_runs(
+                volume.blocks
+                for volume in snapshot.history()
+                if all(sizes.get(file.key) == file.size for file in volume.row_files)
+            )
+        )
 
     def is_removable(self, key: str) -> bool:
         """Whether a file is not named, and the volumes hold all blocks that its name says."""

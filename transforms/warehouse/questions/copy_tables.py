@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from transforms.block_range import BlockRange
 from transforms.duck import Connection, quote_name, quote_text
 from transforms.errors import ConfigError
-from transforms.warehouse.files.catalog import Catalog
+from transforms.warehouse.files.catalog import SPAM_CAPTURES, Catalog
 from transforms.warehouse.manifests.shapes import Shape
 from transforms.warehouse.views.catalog_columns import rounded_columns
 from transforms.warehouse.views.catalog_joins import joins_of
 from transforms.warehouse.views.catalog_views import (
-    SPAM_CAPTURES,
     exact_view,
     table_shapes,
     unfit_view,

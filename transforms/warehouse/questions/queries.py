@@ -1,70 +1,40 @@
 """Queries over the current catalog, read-only: which tables they name, and their rows.
 
-One statement at a time that reads, as rows, as Arrow, as CSV, as Parquet.
+One statement at a time that reads.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
-from transforms.duck import Connection, file_connection, plain_errors, quote_text
+from transforms.duck import Connection, plain_errors
 from transforms.errors import ConfigError
-from transforms.tables.dialect import copy_sql, select_list
+from transforms.tables.dialect import select_list
 from transforms.tables.registry import fold_case
-from transforms.warehouse.manifests.shapes import Extent, QueryTables
+from transforms.warehouse.views.catalog_views import view_names
 from transforms.warehouse.warehouse import Warehouse
 
-_ROWS_WITHOUT_TABLES = frozenset(("generate_series", "range", "unnest"))
-_SCHEMAS = frozenset(("", "exact", "main"))
+_WORD = re.compile(r"\w+")
+# What may read tables that a query does not name, or lists them.
+_OTHERS = re.compile(
+    r"\b(describe|explain|information_schema|query|show|strata|summarize|(duckdb|pg|sqlite)_\w+)\b",
+    re.IGNORECASE,
+)
 
 
-def query_tables(query: str) -> QueryTables | None:
-    """The tables that a query reads; None where that is not sure.
-
-    That is so of anything but a plain `select`: what lists tables depends on all of them, and other
-    functions may read any.
-    """
-    with file_connection() as con:
-        row = con.execute("select json_serialize_sql($query)", {"query": query}).fetchone()
-    tree = json.loads(row[0]) if row else {"error": True}
-    if tree["error"]:
+def query_tables(query: str, tables: Iterable[str]) -> frozenset[str] | None:
+    """Those of some tables that a query may read; None where it may read any."""
+    if _OTHERS.search(query):
         return None
-    nodes = [*_nodes(tree)]
-    names = {_table_name(node) for node in nodes}
-    own = {entry["key"] for node in nodes for entry in node.get("cte_map", {}).get("map", ())}
-    if None in names:
-        return None
-    return QueryTables(frozenset(filter(None, names)), frozenset(map(fold_case, own)))
-
-
-def _nodes(tree: object) -> Iterator[dict[str, Any]]:
-    """The parts of a query that have names."""
-    if isinstance(tree, dict):
-        yield tree
-        tree = [*tree.values()]
-    if isinstance(tree, list):
-        for part in tree:
-            yield from _nodes(part)
-
-
-def _table_name(node: dict[str, Any]) -> str | None:
-    """The table that a part of a query is; "" for none, None for what may read other tables."""
-    kind = node.get("type")
-    if kind == "BASE_TABLE":
-        is_plain = not node["catalog_name"] and node["schema_name"].lower() in _SCHEMAS
-        return fold_case(node["table_name"]) if is_plain else None
-    if kind == "TABLE_FUNCTION":
-        return "" if node["function"]["function_name"] in _ROWS_WITHOUT_TABLES else None
-    return None if kind == "SHOW_REF" else ""
+    words = set(map(fold_case, _WORD.findall(query)))
+    return frozenset(table for table in tables if fold_case(table) in words)
 
 
 _READING = (duckdb.StatementType.SELECT, duckdb.StatementType.MULTI)  # the latter is a pivot
@@ -95,7 +65,6 @@ def readable(con: Connection, query: str) -> str:
     return text[: next(ends, len(text))].decode()
 
 
-_HUGE = re.compile(r"\bU?HUGEINT\b")
 _AS_TEXT = "VARCHAR"
 _PLAIN = frozenset(
     (
@@ -110,16 +79,13 @@ Row = tuple[object, ...]
 
 
 @contextmanager
-def query_rows(
-    warehouse: Warehouse, query: str, extent: Extent | None = None
-) -> Iterator[tuple[Sequence[str], Iterator[Row]]]:
+def query_rows(warehouse: Warehouse, query: str) -> Iterator[tuple[Sequence[str], Iterator[Row]]]:
     """Run a query for a person or for JSON: its columns, and its rows by their places.
 
     Several columns may have one name. Whole numbers of any size are `int`; what neither Python nor
-    JSON has a value for is DuckDB's text for it. With an `extent`, the tables of history are those
-    of the volumes that can hold rows of it. Raises `ConfigError` for wrong SQL.
+    JSON has a value for is DuckDB's text for it. Raises `ConfigError` for wrong SQL.
     """
-    with _connected(warehouse, query, extent) as con, _query_errors():
+    with _connected(warehouse, query) as con, _query_errors():
         statement = readable(con, query)
         relation = con.sql(statement)
         names, kinds = relation.columns, relation.types
@@ -132,37 +98,11 @@ def query_rows(
         yield names, _rows(reader, makers)
 
 
-def copy_query(
-    warehouse: Warehouse,
-    query: str,
-    path: Path,
-    format_name: str,
-    extent: Extent | None = None,
-) -> None:
-    """Write a query's rows to a file: `csv` by the rules of spec 2.8, or `parquet`.
-
-    See `query_rows` for `extent`. Raises `ConfigError` for wrong SQL.
-    """
-    with _connected(warehouse, query, extent) as con, _query_errors():
-        exact = readable(con, query)
-        columns = _columns(con, exact)
-        if any("HUGEINT" in kind for kind, _ in columns):  # any sum of integers: Parquet rounds it
-            exact = _cast(exact, [(_HUGE.sub("DECIMAL(38,0)", kind), n) for kind, n in columns])
-        if format_name == "csv":
-            # Only text columns are written exactly as the dialect says.
-            texts = [(_AS_TEXT, name) for _, name in columns]
-            con.execute(copy_sql(_cast(exact, texts), path, header=True))
-        else:
-            con.execute(f"copy ({exact}\n) to {quote_text(path)} (format parquet)")
-
-
-def _connected(
-    warehouse: Warehouse, query: str, extent: Extent | None
-) -> AbstractContextManager[Connection]:
+def _connected(warehouse: Warehouse, query: str) -> AbstractContextManager[Connection]:
     """Open the warehouse for a query: of a bucket, files of other tables are not fetched."""
-    # In a folder all is there, and so are the views of all.
-    has_all = warehouse.in_folder and extent is None
-    return warehouse.connect(extent, None if has_all else query_tables(query))
+    catalog = warehouse.loaded_catalog()
+    tables = None if warehouse.in_folder else query_tables(query, view_names(catalog))
+    return warehouse.connect(None if tables is None else catalog.of_tables(tables))
 
 
 def _rows(reader: pa.RecordBatchReader, makers: Sequence[Callable[[Any], object]]) -> Iterator[Row]:
@@ -192,11 +132,6 @@ def _query_errors() -> Iterator[None]:
             raise
         # Arrow hands on what DuckDB says in the middle of a stream as an OSError without a number.
         raise query_error(str(error)) from error
-
-
-def _columns(con: Connection, query: str) -> list[tuple[str, str]]:
-    relation = con.sql(query)
-    return [(str(kind), name) for name, kind in zip(relation.columns, relation.types, strict=True)]
 
 
 def _cast(query: str, columns: Sequence[tuple[str, str]]) -> str:

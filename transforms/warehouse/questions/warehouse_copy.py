@@ -70,11 +70,11 @@ def write_copy(
     with warehouse.one_look(), scratch_folder(folder, UNFINISHED) as scratch:
         fresh, catalog = scratch / "copy.duckdb", warehouse.loaded_catalog()
         _check_whole(catalog, blocks)
-        extent = None if warehouse.in_folder else Extent(blocks)  # no more is fetched than need be
-        catalog = catalog.over(extent) if extent else catalog
+        if not warehouse.in_folder:  # no more is fetched than need be
+            catalog = catalog.over(Extent(blocks))
         size = sum(volume.size for volume in catalog.volumes)
         with (
-            warehouse.views(extent) as views,
+            warehouse.views(None if warehouse.in_folder else catalog) as views,
             working_connection(scratch, memory_limit=warehouse.backing.memory_limit) as con,
             attached(con, views.resolve(), "current", "(read_only)"),
             new_database(con, fresh, "fresh", size),

@@ -1,37 +1,52 @@
 """Repair: the log is made again, or goes on, from the files that are there.
 
-One rule: named files that are missing or damaged are no longer named; volumes that are sound, agree
-with the rest and have blocks that it lacks are named. Who puts an older log there on purpose says
-that it is to be trusted. No file is removed but what other programs wrote.
+One rule: of the newest snapshot that can be read all that is sound stays, then each sound run of
+segments is named that shares no block with these, longer ones first. No file is removed but what
+other programs wrote.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
+from transforms.block_range import BlockRange
+from transforms.duck import working_connection
 from transforms.duck_files import FOREIGN_LOG, remove_log
 from transforms.errors import BusyError, IntegrityError
-from transforms.objects import StoredFile
+from transforms.objects import ObjectInfo, StoredFile
+from transforms.scratch import scratch_folder
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.files.lost_files import absent_files, damage
+from transforms.warehouse.files.lost_files import damage
+from transforms.warehouse.load.volume_storage import INDEX, store_new
+from transforms.warehouse.load.volumes import run_sources, write_index
+from transforms.warehouse.log.addition import newest_states
 from transforms.warehouse.log.log import LOG, next_generation, snapshot_key
 from transforms.warehouse.log.snapshot import Snapshot, following, new_warehouse
+from transforms.warehouse.manifests.manifest import (
+    manifest_receipts,
+    read_about,
+    read_manifest,
+    volume_of,
+)
+from transforms.warehouse.manifests.manifest_rows import Origin
 from transforms.warehouse.manifests.shapes import Volume
-from transforms.warehouse.repair.older_log import lacking, read_state, volume_blocks
-from transforms.warehouse.repair.volume_description import (
-    Advance,
-    VolumeDescription,
-    check_agreement,
-    chosen_volumes,
-    describe_volume,
-    disagreement,
-    newest_captures,
-    with_index,
+from transforms.warehouse.repair.older_log import (
+    lacking,
+    listed,
+    listed_file,
+    read_state,
+    volume_blocks,
 )
 from transforms.warehouse.views.catalog_file import CatalogFile, read_record
 
+Advance = Callable[[int], None]
+"""Called with the bytes that were just read."""
+
 _UNNAMED = "no snapshot in the log names it"
+_SHARES = "it has blocks that lack, and others that are named"
+_LEFT = "left where it is, not named: load its segments"
 _LOAD_AGAIN = "no longer named: load its segments again, unless others hold them"
 _REMEDIES = {
     "index": "made again from its tables",
@@ -59,22 +74,14 @@ class RepairReport:
     findings: list[RepairFinding] = field(default_factory=list)
 
 
-def repair(
-    backing: Backing,
-    *,
-    trust_log: bool = False,
-    quick: bool = False,
-    advance: Advance = lambda _: None,
-) -> RepairReport:
-    """Examine a warehouse and repair what can be; `quick` compares named files' sizes only.
+def repair(backing: Backing, advance: Advance = lambda _: None) -> RepairReport:
+    """Examine a warehouse and repair what can be.
 
-    With `trust_log`, a sound log is right: what it does not name is left, and nothing is missed.
-    May be killed and run again, and beside loads and readers. Raises `IntegrityError` where volumes
-    contradict each other, `ConfigError` for a log of a newer release, `BusyError` where another
-    process repairs; errors of the machine and of the network pass: what cannot be reached is not
-    missing.
+    May be killed and run again, and beside loads and readers. Raises `ConfigError` for a log of a
+    newer release, `BusyError` where another process repairs; errors of the machine and of the
+    network pass: what cannot be reached is not missing.
     """
-    attempt = _Repair(backing, trust_log, advance, quick)
+    attempt = _Repair(backing, advance)
     attempt.run()
     attempt.report.findings += remove_foreign_writes(backing)
     return attempt.report
@@ -98,84 +105,59 @@ def _without(snapshot: Snapshot, bad: frozenset[StoredFile]) -> Snapshot:
 class _Repair:
     """What is wrong with the files of the newest sound snapshot, `base`, and what is done about it.
 
-    `bad` are its files that are missing or damaged, `others` volumes that are to be named, of a
-    chain; `indexed` are volumes with an index file that was made again, by key.
+    `bad` are its files that are missing or damaged, `others` sound volumes that it does not name,
+    with their origins; `indexed` are volumes with an index file that was made again, by key.
     """
 
-    def __init__(self, backing: Backing, trust_log: bool, advance: Advance, quick: bool) -> None:
-        self.backing, self.advance, self.quick = backing, advance, quick
+    def __init__(self, backing: Backing, advance: Advance) -> None:
+        self.backing, self.advance = backing, advance
         self.place = backing.store.describe()
         self.report = RepairReport()
         self.state = read_state(backing)
         self.base = self.state.end.sound or new_warehouse()
-        self.is_trusted = trust_log and bool(self.base.number)
+        self.chain_id = self.base.chain_id
         self.bad = frozenset[StoredFile]()
-        self.others: Sequence[VolumeDescription] = ()
+        self.others: list[tuple[Volume, Origin]] = []
         self.indexed: dict[str, Volume] = {}
 
     def run(self) -> None:
         """Examine, and write a snapshot if there is a reason to."""
-        if not (self.state.end.top or self.state.infos):
+        state = self.state
+        if not (state.end.top or state.infos):
             self._find(self.place, "there is no log and no volume", "is this the right place?")
             return
         self._examine_log()
         begins = bool(self.report.findings)
-        self._examine_files()
+        self.report.volumes = len(self.base.volumes) or len(state.infos)
+        self.bad = frozenset(self._bad_files())
+        kept = _without(self.base, self.bad)
+        self._take_history(kept)
+        self._take_states(kept)
+        named, volumes = self.base.named_keys(), self._applied(self.base).volumes
+        for volume in volumes:
+            if volume.key not in named:
+                self._find(volume.key, _UNNAMED, "taken in")
+        bare = (volume for volume in volumes if volume.index is None)
+        self.indexed = {volume.key: self._with_index(volume) for volume in bare}
         if begins:
             self._begin()
         else:
             self.report.snapshot = self.backing.log.commit(self._changed).number
 
     def _examine_log(self) -> None:
-        state, end = self.state, self.state.end
-        for number, problem in end.damaged:
+        state = self.state
+        for number, problem in state.end.damaged:
             self._find(snapshot_key(number), problem, "a new snapshot follows it")
         if state.conflict:
             self._find(LOG, state.conflict, "a new snapshot follows")
-        elif end.sound is None:
+        elif state.end.sound is None:
             what = f"there is no sound snapshot; there are {len(state.infos)} volumes"
             self._find(LOG, what, "a snapshot is made from the volumes")
-        for loss in self.base.losses if self.is_trusted else ():
-            self._find(LOG, f"it misses {loss}", "missed no more")
 
-    def _examine_files(self) -> None:
-        """Find what is to be done, all of which is in the report; make index files again."""
-        base = self.base
-        self.report.volumes = len(base.volumes) or len(self.state.infos)
-        self.bad = frozenset(self._bad_files(base))
-        if not self.is_trusted:
-            self.others = [*self._sound_volumes(base, _without(base, self.bad))]
-        check_agreement(self.others, self.place)
-        named, volumes = base.named_keys(), self._applied(base).volumes
-        for volume in volumes:
-            if volume.key not in named:
-                self._find(volume.key, _UNNAMED, "taken in")
-        bare = (volume for volume in volumes if volume.index is None)
-        self.indexed = {volume.key: with_index(self.backing, volume) for volume in bare}
-
-    def _applied(self, newest: Snapshot) -> Snapshot:
-        """A snapshot as repaired; what other processes named since it was examined stays."""
-        kept, examined = _without(newest, self.bad), self.base.named_keys()
-        fresh = [volume.blocks for volume in newest.history() if volume.key not in examined]
-        others = [v.volume for v in self.others if not any(map(v.volume.blocks.overlaps, fresh))]
-        volumes = chosen_volumes(kept.volumes, others)
-        chain_id = kept.chain_id or (self.others[0].chain_id if self.others else "")
-        kept = replace(kept, chain_id=chain_id)
-        return kept.with_volumes(self.indexed.get(volume.key, volume) for volume in volumes)
-
-    def _changed(self, newest: Snapshot) -> Snapshot | None:
-        target = self._applied(newest)
-        return None if target == newest else target
-
-    def _bad_files(self, base: Snapshot) -> Iterator[StoredFile]:
-        """The files of a snapshot that are missing or damaged."""
-        files = dict.fromkeys(base.files())
-        absent = absent_files(self.backing.store, files) if self.quick else {}
-        for file in files:
-            problem = absent.get(file, "")
-            if not self.quick:
-                problem = damage(self.backing.store, file, self._count)
-            if problem:
+    def _bad_files(self) -> Iterator[StoredFile]:
+        """The files of the snapshot that are missing or damaged."""
+        for file in dict.fromkeys(self.base.files()):
+            if problem := damage(self.backing.store, file, self._count):
                 remedy = _REMEDIES.get(file.key.partition("/")[0], _LOAD_AGAIN)
                 self._find(file.key, f"it {problem}", remedy)
                 yield file
@@ -184,46 +166,120 @@ class _Repair:
         self.report.bytes += size
         self.advance(size)
 
-    def _sound_volumes(self, base: Snapshot, remainder: Snapshot) -> Iterator[VolumeDescription]:
-        """Volumes that are not named, with what `remainder` lacks, which agree with it."""
-        named, segments = base.named_keys(), self.backing.catalog(remainder).segments
-        infos = [*lacking(self.state.infos, remainder)]
-        # States that are later than all that are left; any where one of these is lost.
-        last = max((state.blocks for state in remainder.states()), default=None)
-        is_lost = len(remainder.states()) < len(base.states())
+    def _take_history(self, kept: Snapshot) -> None:
+        """Take the sound runs of segments that share no block with what is kept."""
+        named, present = self.base.named_keys(), [volume.blocks for volume in kept.history()]
+        for info in sorted(lacking(self.state.infos, kept), key=_length, reverse=True):
+            blocks = volume_blocks(info.key)
+            if info.key in named or blocks is None or any(map(blocks.overlaps, present)):
+                continue
+            if self._take(info):
+                present.append(blocks)
+        examined = {finding.what for finding in self.report.findings} | named
+        for info in lacking(self.state.infos, self._applied(self.base)):
+            if info.key not in examined:
+                self._find(info.key, _SHARES, _LEFT)
+
+    def _take_states(self, kept: Snapshot) -> None:
+        """Take states that are later than all that are kept; any where one of these is lost."""
+        named, states = self.base.named_keys(), kept.states()
+        is_lost = len(states) < len(self.base.states())
         for info in self.state.infos:
             blocks = volume_blocks(info.key) if info.key.startswith("state/") else None
-            if blocks and (last is None or is_lost or last < blocks):
-                infos.append(info)
-        for info in infos:
-            if info.key in named:  # and bad
+            if blocks is None or info.key in named:
                 continue
-            try:
-                entry = describe_volume(self.backing, info, self._count)
-                problem = disagreement(entry, remainder, segments)
-            except (IntegrityError, FileNotFoundError) as error:
-                problem = str(error)
-            if problem:
-                self._find(info.key, problem, "left where it is, not named: load its segments")
-            else:
-                yield entry
+            if is_lost or not states or states[-1].blocks < blocks:
+                self._take(info)
+
+    def _take(self, info: ObjectInfo) -> bool:
+        """Take a volume if it is sound and of the chain."""
+        try:
+            volume, origin, chain_id = self._described(info)
+            is_other = self.chain_id not in ("", chain_id)
+            problem = f"it is of the chain {chain_id}, not {self.chain_id}" if is_other else ""
+        except (IntegrityError, FileNotFoundError) as error:
+            problem = str(error)
+        if problem:
+            self._find(info.key, problem, _LEFT)
+            return False
+        self.chain_id = chain_id
+        self.others.append((volume, origin))
+        return True
+
+    def _described(self, info: ObjectInfo) -> tuple[Volume, Origin, str]:
+        """A volume as its manifest has it, with its origin and chain; all its files are hashed.
+
+        Raises `IntegrityError` where one is damaged, gone or not what its name says.
+        """
+        file = listed_file(info)
+        self._check_whole(file)
+        self.backing.files.bring([file])
+        path = self.backing.files.path(file)
+        segments, about = read_manifest(path), read_about(path)
+        volume = volume_of(file, about, segments, [*manifest_receipts([path])])
+        if volume.blocks != volume_blocks(info.key):
+            place = self.backing.store.describe(file.key)
+            raise IntegrityError(f"{place} holds the blocks {volume.blocks}: it was renamed")
+        for data in about.data.values():
+            self._check_whole(data)
+        if volume.index and damage(self.backing.store, volume.index):
+            volume = replace(volume, index=None)
+        return volume, about.origin, segments[0].name.chain_id
+
+    def _check_whole(self, file: StoredFile) -> None:
+        if problem := damage(self.backing.store, file, self._count):
+            raise IntegrityError(f"{self.backing.store.describe(file.key)} {problem}")
+
+    def _with_index(self, volume: Volume) -> Volume:
+        """A volume with its index file, which is made from its tables."""
+        backing = self.backing
+        with (
+            backing.files.hold(volume.data.values()),
+            scratch_folder(backing.scratch) as scratch,
+            working_connection(scratch, memory_limit=backing.rendering_limit) as con,
+        ):
+            data = {table: backing.files.path(file) for table, file in volume.data.items()}
+            path = write_index(con, scratch, run_sources(data, volume.shapes))
+            if path is None:
+                return volume
+            index = store_new(backing.store, backing.files, INDEX, volume.blocks, path)
+            return replace(volume, index=index)
+
+    def _applied(self, newest: Snapshot) -> Snapshot:
+        """A snapshot as repaired; what other processes named since it was examined stays."""
+        kept = _without(newest, self.bad)
+        history, others = kept.history(), [volume for volume, _ in self.others]
+        for volume in others:
+            is_free = not any(volume.blocks.overlaps(other.blocks) for other in history)
+            if volume.kind == "history" and is_free:
+                history.append(volume)
+        states = [
+            volume
+            for volume in others
+            if volume.kind == "state" and any(v.blocks.overlaps(volume.blocks) for v in history)
+        ]
+        # Of two states after the same block the last one counts, which is the named one.
+        volumes = [*history, *newest_states([*states, *kept.states()])]
+        kept = replace(kept, chain_id=kept.chain_id or self.chain_id)
+        return kept.with_volumes(self.indexed.get(volume.key, volume) for volume in volumes)
+
+    def _changed(self, newest: Snapshot) -> Snapshot | None:
+        target = self._applied(newest)
+        return None if target == newest else target
 
     def _begin(self) -> None:
         """Write a snapshot that follows none, beyond all that anybody can have seen.
 
         It is repeated after the newest, before and afterwards: whoever knows that one looks there.
         """
-        base, target, state = self.base, self._applied(self.base), self.state
-        if not base.number:
-            origin = {other.origin.warehouse for other in self.others}
-            known = {state.last_seen.warehouse} if state.last_seen else origin
-            base = replace(base, warehouse=known.pop() if len(known) == 1 else base.warehouse)
-        if self.is_trusted:
-            base = replace(base, losses=())
-        else:
-            target = replace(target, captures=newest_captures(self.backing))
-        origins = (other.origin.snapshot for other in self.others)
-        top, beyond = state.end.top, next_generation(max([state.latest, *origins]))
+        base, state = self.base, self.state
+        target = replace(self._applied(base), captures=self._newest_captures())
+        origins = [origin for _, origin in self.others]
+        if not base.number and (state.last_seen or origins):
+            seen = state.last_seen or origins[0]
+            base = replace(base, warehouse=seen.warehouse)
+        latest = max([state.latest, *(origin.snapshot for origin in origins)])
+        top, beyond = state.end.top, next_generation(latest)
         numbers = [top + 1, beyond, top + 2] if top else [beyond]
         snapshot = following(replace(base, number=numbers[0] - 1), "", target, ())
         for number in numbers:
@@ -234,8 +290,19 @@ class _Repair:
                 )
         self.report.snapshot = max(numbers)
 
+    def _newest_captures(self) -> StoredFile | None:
+        """The newest sound file of spam captures; what lacks in it is loaded from its source."""
+        infos = sorted(listed(self.backing.store, "spam"), key=lambda info: -info.modified)
+        files = (StoredFile(info.key, info.size, Path(info.key).stem) for info in infos)
+        return next((file for file in files if not damage(self.backing.store, file)), None)
+
     def _find(self, what: str, problem: str, remedy: str) -> None:
         self.report.findings.append(RepairFinding(what, problem, remedy))
+
+
+def _length(info: ObjectInfo) -> tuple[int, str]:
+    blocks = volume_blocks(info.key) or BlockRange(0, 0)
+    return blocks.last - blocks.first, info.key
 
 
 def remove_foreign_writes(backing: Backing) -> Iterator[RepairFinding]:

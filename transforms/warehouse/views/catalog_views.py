@@ -16,7 +16,7 @@ from transforms.tables.column_facts import table_meaning
 from transforms.tables.conform import conversion
 from transforms.tables.dialect import select_list
 from transforms.tables.registry import fold_case
-from transforms.warehouse.files.catalog import Catalog
+from transforms.warehouse.files.catalog import SPAM_CAPTURES, Catalog
 from transforms.warehouse.manifests.data_files import empty_sql, rows_sql, state_sql
 from transforms.warehouse.manifests.manifest import receipts_source, segments_source
 from transforms.warehouse.manifests.shapes import Shape, Volume
@@ -34,7 +34,6 @@ from transforms.warehouse.views.catalog_joins import joins_of
 PathOf = Callable[[StoredFile], Path]
 """From a file of the warehouse to where it lies on this machine."""
 
-SPAM_CAPTURES = "spam_captures"
 CAPTURES_VIEW = f"main.{SPAM_CAPTURES}"
 _UNFIT_MEANING = (
     "The columns of main with cells that their type cannot hold, and in how many rows: these are "

@@ -53,30 +53,19 @@ def planned(*sizes: int | None) -> list[list[int]]:
     return sorted([volume.blocks.first // 10 for volume in run] for run in runs)
 
 
-def partial_runs(held: Sequence[Sizes]) -> list[tuple[int, bool]]:
-    """How many partial volumes lie side by side, and whether full ones join on both sides."""
-    found: list[tuple[int, bool]] = []
-    start = 0
-    while start < len(held):
-        end = start
-        while end < len(held) and not held[end].full and (end == start or joins(held, end)):
-            end += 1
-        if end == start:
-            start += 1
-            continue
-        enclosed = start > 0 and joins(held, start) and end < len(held) and joins(held, end)
-        found.append((end - start, enclosed))
-        start = end
-    return found
-
-
 def joins(held: Sequence[Sizes], number: int) -> bool:
     return held[number - 1].blocks.joins(held[number].blocks)
 
 
 def few(held: Sequence[Sizes]) -> bool:
     """Whether no more volumes are left than `plan_merges` promises."""
-    return all(count <= (1 if enclosed else MOST_PARTIAL) for count, enclosed in partial_runs(held))
+    count = 0
+    for number, volume in enumerate(held):
+        joined = count if number and joins(held, number) else 0
+        count = 0 if volume.full else joined + 1
+        if count > MOST_PARTIAL:
+            return False
+    return True
 
 
 def test_neighbours_are_merged_once_they_reach_a_threshold_together() -> None:
@@ -120,24 +109,6 @@ def test_the_rest_waits_where_more_may_arrive() -> None:
     """Before a full volume that is the start: it would never grow between two full ones."""
     large = MAX_VOLUME_BYTES * 2 // 5
     assert planned(*[large] * 5, FULL_BYTES) == [[1, 2], [3, 4]]
-    assert planned(FULL_BYTES, *[large] * 5, GAP, FULL_BYTES) == [[1, 2], [3, 4]]
-
-
-def test_partial_volumes_between_full_ones_become_one() -> None:
-    assert planned(FULL_BYTES, 7, MB, 7, FULL_BYTES) == [[1, 2, 3]]
-    assert planned(FULL_BYTES, MB, FULL_BYTES) == []
-    assert planned(FULL_BYTES, 7, 7, GAP, FULL_BYTES) == []
-    assert planned(FULL_BYTES, GAP, 7, 7, FULL_BYTES) == []
-    assert planned(FULL_BYTES, 7, 7) == []
-
-
-def test_more_than_one_volume_between_full_ones_is_shared_out_evenly() -> None:
-    """Filled from the start, one volume would be full and the other a tenth of that."""
-    tenth = MAX_VOLUME_BYTES // 10
-    assert planned(FULL_BYTES, *[tenth] * 11, FULL_BYTES) == [
-        list(range(1, 7)),
-        list(range(7, 12)),
-    ]
 
 
 def test_too_many_neighbours_are_thinned_out_where_they_are_smallest() -> None:

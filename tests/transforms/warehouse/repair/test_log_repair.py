@@ -80,8 +80,8 @@ def _blocks(folder: Path) -> list[str]:
     return [str(volume.blocks) for volume in _snapshot(folder).history()]
 
 
-def _repair(folder: Path, *, trust_log: bool = False, quick: bool = False) -> RepairReport:
-    return repair(open_warehouse(folder / "w").backing, trust_log=trust_log, quick=quick)
+def _repair(folder: Path) -> RepairReport:
+    return repair(open_warehouse(folder / "w").backing)
 
 
 def _verify(folder: Path) -> list[str]:
@@ -134,7 +134,6 @@ def test_a_sound_warehouse_is_said_to_be_sound_and_nothing_is_written(sound: Pat
     assert report.volumes == 4
     assert report.bytes == sum(file.size for file in snapshot.files())
     assert report.snapshot == snapshot.number
-    assert _repair(sound, quick=True).bytes == 0
     assert _snapshot(sound) == snapshot
 
 
@@ -197,7 +196,7 @@ def test_where_all_snapshots_are_damaged_they_are_made_anew(sound: Path) -> None
 def test_a_missing_volume_is_no_longer_named_and_loads_again(sound: Path) -> None:
     missing = _snapshot(sound).history()[1]
     (sound / "w" / missing.key).unlink()
-    (finding,) = _repair(sound, quick=True).findings
+    (finding,) = _repair(sound).findings
     assert finding == RepairFinding(
         missing.key,
         "it is missing",
@@ -211,7 +210,6 @@ def test_a_missing_volume_is_no_longer_named_and_loads_again(sound: Path) -> Non
 def test_a_damaged_volume_is_found_by_its_hash_and_loads_again(sound: Path) -> None:
     damaged = _snapshot(sound).history()[1]
     _flip(sound / "w" / damaged.key)
-    assert _repair(sound, quick=True).findings == []
     assert "it is damaged: it hashes to" in _problems(_repair(sound))[damaged.key]
     assert _blocks(sound) == ["1-2", "5-6"]
     (again,) = _repair(sound).findings
@@ -242,8 +240,7 @@ def test_a_missing_state_is_replaced_by_an_older_one(sound: Path) -> None:
     (state,) = _snapshot(sound).states()
     assert str(state.blocks) == "3-4"
     _check_sound(sound, lost="the current state at block 6")
-    (finding,) = _repair(sound, trust_log=True).findings
-    assert finding.problem == "it misses the current state at block 6"
+    load_folder(sound / "w", sound / "s")
     _check_sound(sound)
 
 
@@ -343,7 +340,9 @@ def test_an_older_log_is_refused_by_a_machine_that_never_saw_the_newer(
     before = sorted((sound / "w").rglob("*"))
     for said in _refuses(sound, tmp_path / "other-machine"):
         assert "is older than its volumes" in said
-        assert said.endswith("strata repair --trust-log leaves them")
+        assert said.endswith(
+            "run strata repair, which takes in the volumes that the log does not name"
+        )
     assert sorted((sound / "w").rglob("*")) == before
 
 
@@ -362,49 +361,24 @@ def test_an_older_log_may_be_completed_with_the_volumes(
     assert that.volumes == before.volumes
 
 
-@pytest.mark.parametrize("machine", ["w", "other-machine"])
-def test_an_older_log_may_be_trusted_and_nothing_is_deleted(
-    sound: Path, tmp_path: Path, machine: str
-) -> None:
-    shutil.copytree(sound / "w", tmp_path / "that-saw-it", ignore=lambda *_: ["volumes", "log"])
-    files = {path for path in (sound / "w").rglob("*") if path.parent.name != "log"}
-    _put_back(sound)
-    repair(open_warehouse(sound / "w", tmp_path / machine).backing, trust_log=True)
-    assert _blocks(sound) == ["1-2"]
-    assert files <= set((sound / "w").rglob("*"))
-    open_warehouse(sound / "w", tmp_path / "that-saw-it").snapshot()
-
-    assert repair(open_warehouse(sound / "w").backing, trust_log=True).findings == []
-    load_folder(sound / "w", sound / "s")
-    assert _blocks(sound) == ["1-2", "3-6"]
-    assert files <= set((sound / "w").rglob("*"))
-    _check_sound(sound, ["1-2", "3-6"])
-
-
-@pytest.mark.parametrize("trust_log", [False, True])
-def test_a_process_that_knows_the_older_log_notices_what_was_chosen(
-    sound: Path, tmp_path: Path, trust_log: bool
-) -> None:
+def test_a_process_that_knows_the_older_log_notices_the_repair(sound: Path, tmp_path: Path) -> None:
     _put_back(sound)
     process = open_warehouse(sound / "w", tmp_path / "machine-of-the-process")
     known = process.snapshot()
     assert known is not None
-    _repair(sound, trust_log=trust_log)
+    _repair(sound)
     newest = process.snapshot()
     assert newest is not None
     assert newest.number > known.number + 1
     assert newest == _snapshot(sound)
 
 
-@pytest.mark.parametrize("trust_log", [False, True])
-def test_a_lost_log_of_a_warehouse_that_was_seen_is_made_again(
-    sound: Path, trust_log: bool
-) -> None:
+def test_a_lost_log_of_a_warehouse_that_was_seen_is_made_again(sound: Path) -> None:
     before = _snapshot(sound)
     shutil.rmtree(sound / "w" / "log")
     with pytest.raises(IntegrityError, match="log is empty, and this machine has seen"):
         open_warehouse(sound / "w").snapshot()
-    _repair(sound, trust_log=trust_log)  # there is none to be trusted
+    _repair(sound)
     snapshot = _snapshot(sound)
     assert [str(one.blocks) for one in snapshot.history()] == ["1-2", "3-4", "5-6"]
     assert snapshot.warehouse == before.warehouse
@@ -413,8 +387,7 @@ def test_a_lost_log_of_a_warehouse_that_was_seen_is_made_again(
     _check_sound(sound)
 
 
-@pytest.mark.parametrize("trust_log", [False, True])
-def test_the_log_of_another_warehouse(sound: Path, tmp_path: Path, trust_log: bool) -> None:
+def test_the_log_of_another_warehouse(sound: Path, tmp_path: Path) -> None:
     history_segment(tmp_path / "o" / "s", first=7, last=8)
     load_folder(tmp_path / "o" / "w", tmp_path / "o" / "s")
     other = _snapshot(tmp_path / "o")
@@ -423,9 +396,9 @@ def test_the_log_of_another_warehouse(sound: Path, tmp_path: Path, trust_log: bo
         shutil.copytree(tmp_path / "o" / "w" / folder, sound / "w" / folder, dirs_exist_ok=True)
     with pytest.raises(IntegrityError, match="belongs to another warehouse"):
         open_warehouse(sound / "w").snapshot()
-    _repair(sound, trust_log=trust_log)
+    _repair(sound)
     assert _snapshot(sound).warehouse == other.warehouse
-    assert _blocks(sound) == (["7-8"] if trust_log else ["1-2", "3-4", "5-6", "7-8"])
+    assert _blocks(sound) == ["1-2", "3-4", "5-6", "7-8"]
 
 
 def test_two_logs_that_grew_apart_go_on_together(sound: Path, tmp_path: Path) -> None:
@@ -454,45 +427,18 @@ def _taken(other: Path, sound: Path) -> Path:
     return manifest
 
 
-def test_contradicting_volumes_are_named_with_the_remedy(sound: Path, tmp_path: Path) -> None:
-    for number in (1, 2):
-        history_segment(tmp_path / f"s{number}", first=7, last=8, previous_id=str(number))
-        load_folder(tmp_path / f"w{number}", tmp_path / f"s{number}")
-        volume = _taken(tmp_path / f"w{number}", sound)
-    with pytest.raises(IntegrityError, match="Move the wrong one of these two files to another"):
-        _repair(sound)
-    (sound / "w" / "manifests" / volume.name).rename(tmp_path / "moved")
-    _repair(sound)
-    assert _blocks(sound) == ["1-2", "3-4", "5-6", "7-8"]
-
-
-def test_a_volume_of_other_segments_does_not_replace_named_ones(
-    sound: Path, tmp_path: Path
+@pytest.mark.parametrize("first", [5, 7])
+def test_a_volume_is_taken_where_its_blocks_are_free(
+    sound: Path, tmp_path: Path, first: int
 ) -> None:
-    for first in (5, 7):
-        history_segment(tmp_path / "other", first=first, last=first + 1)
+    for block in range(first, 9, 2):
+        history_segment(tmp_path / "other", first=block, last=block + 1)
     load_folder(tmp_path / "o", tmp_path / "other")
     _taken(tmp_path / "o", sound)
     (finding,) = _repair(sound).findings
-    assert finding.problem == "its segment 5-6 was loaded from another file"
-    assert _blocks(sound) == ["1-2", "3-4", "5-6"]
-
-
-@pytest.mark.parametrize("is_merged", [False, True])
-def test_a_volume_takes_the_place_of_those_that_it_holds_whole(
-    sound: Path, tmp_path: Path, is_merged: bool
-) -> None:
-    if is_merged:
-        open_warehouse(sound / "w").compact(most_partial=1)
-    (tmp_path / "other").mkdir()
-    shutil.copy(sound / "s" / "kit-chain-1-5-6.zip", tmp_path / "other")
-    history_segment(tmp_path / "other", first=7, last=8)
-    load_folder(tmp_path / "o", tmp_path / "other")
-    _taken(tmp_path / "o", sound)
-    (finding,) = _repair(sound).findings
-    part = "which is named, has only a part of its blocks"
-    assert finding.problem.endswith(part if is_merged else "no snapshot in the log names it")
-    assert _blocks(sound) == (["1-6"] if is_merged else ["1-2", "3-4", "5-8"])
+    shares = "it has blocks that lack, and others that are named"
+    assert finding.problem == (shares if first == 5 else "no snapshot in the log names it")
+    assert _blocks(sound) == ["1-2", "3-4", "5-6", *(["7-8"] if first == 7 else [])]
 
 
 def test_beside_a_writer_what_both_did_counts(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -528,9 +474,9 @@ def test_who_knows_the_older_log_cannot_commit_to_it_unnoticed(
 
     monkeypatch.setattr(warehouse.backing.log, "create", create_later)
     with pytest.raises(BusyError, match="another process wrote to the log"):
-        repair(warehouse.backing, trust_log=True)
-    repair(warehouse.backing, trust_log=True)
-    assert repair(warehouse.backing, trust_log=True).findings == []
+        repair(warehouse.backing)
+    repair(warehouse.backing)
+    assert repair(warehouse.backing).findings == []
     assert other.newest() == _snapshot(sound)
 
 
