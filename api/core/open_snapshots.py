@@ -30,7 +30,7 @@ from transforms.open_files import check_open_files
 from transforms.sessions import Row, Session, SessionPool, Value
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.data_files import rows_sql
-from transforms.warehouse.manifests.receipt_columns import SegmentList
+from transforms.warehouse.manifests.segment_list import SegmentList, segment_list
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.warehouse import Warehouse
 
@@ -439,7 +439,7 @@ class OpenSnapshots:
             return None
         former = self._current.known_segments if self._current is not None else {}
         return {
-            volume.key: former.get(volume.key) or SegmentList.of(catalog.files.path(volume.file))
+            volume.key: former.get(volume.key) or segment_list(catalog.files.path(volume.file))
             for volume in catalog.history()
         }
 

@@ -29,7 +29,7 @@ from transforms.lookups.lookup_tables import (
     PROVISIONS_BY_PARTY,
 )
 from transforms.lookups.row_columns import PROVISION
-from transforms.warehouse.manifests.receipt_columns import SegmentList
+from transforms.warehouse.manifests.segment_list import SegmentList
 
 BATCH = 50
 """The most provisions in one message of the stream."""
@@ -185,10 +185,10 @@ def _rows_sql(table: HeldTable, more: str = "") -> str:
 def _fresh_segments(now: Known, before: Known) -> list[int]:
     """The first blocks of the segments that were not there before; only new volumes are read."""
     gone = {
-        blocks for key, segments in before.items() if key not in now for blocks in segments.blocks()
+        blocks for key, segments in before.items() if key not in now for blocks in segments.blocks
     }
     new = (segments for key, segments in now.items() if key not in before)
-    return [blocks.first for segments in new for blocks in segments.blocks() if blocks not in gone]
+    return [blocks.first for segments in new for blocks in segments.blocks if blocks not in gone]
 
 
 def _fresh(snapshot: OpenSnapshot, before: Known, fresh: Sequence[int]) -> str:

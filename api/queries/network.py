@@ -10,7 +10,7 @@ from api.core.descriptors import Request, given
 from api.core.open_snapshots import OpenSnapshot
 from api.core.workers import Headers
 from api.queries.pagination import Record
-from transforms.warehouse.manifests.receipt_columns import SegmentList
+from transforms.warehouse.manifests.segment_list import SegmentList
 
 MOST_SEGMENTS = 10_000
 """The most in one answer: as many as go into a message that gRPC's clients take (4 MiB)."""

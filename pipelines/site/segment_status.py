@@ -6,7 +6,7 @@ requested, so a run that was killed, or done elsewhere, changes nothing about wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +21,7 @@ from transforms.coverage import inside
 from transforms.errors import ConflictError, IntegrityError
 from transforms.segments.id_chain import IdChain, id_chain, index_contradiction
 from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.manifests.manifest import SegmentIds
+from transforms.warehouse.manifests.segment_list import SegmentList
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.survey import Survey
 
@@ -99,7 +99,7 @@ class SiteStatus:
     @property
     def ids(self) -> IdReport:
         """How far the chain of ids of what is loaded is proven, and what contradicts it."""
-        return id_report(self.catalog.ids() if self.catalog else ())
+        return id_report(self.catalog.segment_lists() if self.catalog else ())
 
 
 def _without(
@@ -158,12 +158,11 @@ class IdReport:
         yield from self.index
 
 
-def id_report(records: Iterable[SegmentIds]) -> IdReport:
-    """Hold the ids that records say, ascending by block, against each other."""
-    all_records = list(records)
+def id_report(lists: Sequence[SegmentList]) -> IdReport:
+    """Hold the ids of segments, ascending by block, against each other."""
     index = tuple(
         (key, index_contradiction(key, own, index_id))
-        for record in all_records
-        for key, own, index_id in record.named
+        for segments in lists
+        for key, own, index_id in segments.index_claims()
     )
-    return IdReport(id_chain(run for record in all_records for run in record.runs), index)
+    return IdReport(id_chain(run for segments in lists for run in segments.id_runs()), index)

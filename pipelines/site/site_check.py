@@ -72,7 +72,7 @@ def first_findings(findings: Iterator[Finding]) -> tuple[list[Finding], int]:
 def _warehouse(site: Site, check: Verification, holding: Holding) -> Iterator[Finding]:
     """Check the warehouse, and say what it holds."""
     yield from WarehouseCheck(site.warehouse.backing, check, holding).findings()
-    ids = holding.catalog.ids() if holding.catalog else ()
+    ids = holding.catalog.segment_lists() if holding.catalog else ()
     for place, what in id_report(ids).findings():
         yield Finding(Problem.DISAGREEMENT, place, what, _OTHER_SOURCE)
 

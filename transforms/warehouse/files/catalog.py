@@ -18,14 +18,11 @@ from transforms.warehouse.files.local_files import LocalFiles
 from transforms.warehouse.files.lost_files import absent_files
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.manifest import (
-    SegmentFiles,
-    SegmentIds,
     manifest_receipts,
-    read_files,
-    read_ids,
     read_manifest,
 )
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
+from transforms.warehouse.manifests.segment_list import SegmentList, segment_list
 from transforms.warehouse.manifests.shapes import Extent, Volume
 
 SPAM_CAPTURES = "spam_captures"
@@ -67,15 +64,15 @@ class Catalog:
     @cached_property
     def blocks(self) -> tuple[BlockRange, ...]:
         """The blocks of every loaded segment, ascending: a quarter of the work of `segments`."""
-        return tuple(blocks for files in self._files() for blocks in files.blocks)
+        return tuple(blocks for segments in self.segment_lists() for blocks in segments.blocks)
 
     def held(self) -> LoadedSegments:
         """What need not be loaded again, for judging a source by its listing."""
         sizes: dict[str, int] = {}
-        for files in self._files():
-            sizes.update(zip(files.keys, files.sizes, strict=True))
+        for segments in self.segment_lists():
+            sizes.update(zip(segments.keys, segments.sizes, strict=True))
             if self.snapshot.losses:
-                for key in compress(files.keys, map(self._is_lost, files.blocks)):
+                for key in compress(segments.keys, map(self._is_lost, segments.blocks)):
                     del sizes[key]
         runs = tuple(contiguous_runs(v.blocks for v in self._history)) if sizes else ()
         return LoadedSegments(self.chain_id if sizes else "", sizes, self._name_over, runs)
@@ -88,12 +85,9 @@ class Catalog:
         """Whether a segment has to be loaded again, as the state after it was lost."""
         return any(loss.touches(blocks) for loss in self.snapshot.losses)
 
-    def ids(self) -> Iterator[SegmentIds]:
-        """The ids of all loaded segments, ascending, a manifest at a time."""
-        return map(read_ids, self._manifests())
-
-    def _files(self) -> Iterator[SegmentFiles]:
-        return map(read_files, self._manifests())
+    def segment_lists(self) -> list[SegmentList]:
+        """All loaded segments as columns, ascending, a list for each volume."""
+        return [*map(segment_list, self._manifests())]
 
     def _manifests(self) -> list[Path]:
         manifests = [volume.file for volume in self._history]

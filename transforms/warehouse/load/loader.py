@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from transforms.block_range import BlockRange
@@ -26,7 +27,7 @@ from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.load.load_settings import LoadSettings, Progress
 from transforms.warehouse.load.table_load import PartSink
 from transforms.warehouse.load.volume_storage import store_file, store_volume
-from transforms.warehouse.load.volumes import loaded_segment, write_history, write_state
+from transforms.warehouse.load.volumes import RunFiles, loaded_segment, write_history, write_state
 from transforms.warehouse.log.addition import Addition
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
@@ -115,27 +116,16 @@ class Loader:
         return self._backing.catalog(self._backing.log.begin())
 
     def _load_group(self, group: Sequence[PreparedSegment]) -> None:
-        """Load a group; where a segment of it fails, quarantine that one and load the others.
-
-        After a failure one segment is tried alone, after a success twice as many as before: few
-        volumes where few segments are bad, and never more than two tries of each where all are.
-        """
-        waiting, most = [*group], len(group)
+        """Load a group; where that fails each segment alone, to quarantine those at fault."""
         try:
-            while waiting:
-                part = next(_contiguous(iter(waiting)))[:most]
-                try:
-                    self._load_volume(part)
-                except (SegmentError, MemoryLimitError) as error:
-                    bad = _culprits(part, error)
-                    if len(bad) == 1:  # otherwise each is tried alone
-                        self._refuse_loaded(bad[0], error)
-                        waiting.remove(bad[0])
-                    most = 1
-                else:
-                    self._progress(sum(segment.file.info.size for segment in part))
-                    waiting = waiting[len(part) :]
-                    most *= 2
+            self._load_volume(group)
+            self._progress(sum(segment.file.info.size for segment in group))
+        except (SegmentError, MemoryLimitError) as error:
+            if len(group) > 1:
+                for segment in group:
+                    self._load_group([segment])
+            else:
+                self._refuse_loaded(group[0], error)
         finally:
             for segment in group:
                 shutil.rmtree(segment.zip_path.parent, ignore_errors=True)
@@ -156,8 +146,9 @@ class Loader:
     def _load_volume(self, group: Sequence[PreparedSegment]) -> None:
         newest = self._newest()
         self._judge(_contradictions(newest, group))
-        receipts, volume = self._build(newest, group)
-        states = [self._build_state(newest, segment) for segment in _due_states(newest, group)]
+        write = partial(write_history, segments=group, sink=self._sink)
+        receipts, volume = self._built(newest, group, write, self._backing.rendering_limit)
+        states = [self._state(newest, segment) for segment in _due_states(newest, group)]
         built = tuple(state for state in states if state is not None)
         addition = Addition(group[0].file.name.chain_id, volume, built)
         catalog = self._commit(addition, group)
@@ -172,28 +163,25 @@ class Loader:
         for run in _contiguous(iter(rest)):
             self._load_volume(run)
 
-    def _build(
-        self, newest: Catalog, group: Sequence[PreparedSegment]
-    ) -> tuple[list[Receipt], Volume]:
-        backing = self._backing
-        with scratch_folder(self._scratch) as scratch:
-            limit = backing.rendering_limit
-            run, receipts = write_history(
-                scratch, group, self._sink, self._settings, memory_limit=limit
-            )
-            segments = [loaded_segment(segment, receipts) for segment in group]
-            return receipts, store_volume(backing, run, newest.snapshot, segments, receipts)
-
-    def _build_state(self, newest: Catalog, segment: PreparedSegment) -> Volume | None:
+    def _state(self, newest: Catalog, segment: PreparedSegment) -> Volume | None:
         prepared = prepare_state(segment, segment.zip_path.parent / "state")
         if not prepared.tables:
             return None
-        backing = self._backing
+        write = partial(write_state, segment=prepared)
+        return self._built(newest, [prepared], write, self._backing.memory_limit)[1]
+
+    def _built(
+        self,
+        newest: Catalog,
+        segments: Sequence[PreparedSegment],
+        write: Callable[..., tuple[RunFiles, list[Receipt]]],
+        limit: str,
+    ) -> tuple[list[Receipt], Volume]:
+        """Write the files of a volume and put them into the warehouse."""
         with scratch_folder(self._scratch) as scratch:
-            limit = backing.memory_limit
-            run, receipts = write_state(scratch, prepared, self._settings, memory_limit=limit)
-            segments = [loaded_segment(prepared, receipts)]
-            return store_volume(backing, run, newest.snapshot, segments, receipts)
+            run, receipts = write(scratch, settings=self._settings, memory_limit=limit)
+            loaded = [loaded_segment(segment, receipts) for segment in segments]
+            return receipts, store_volume(self._backing, run, newest.snapshot, loaded, receipts)
 
     def _commit(self, addition: Addition, group: Sequence[PreparedSegment]) -> Catalog:
         keys = [segment.file.info.key for segment in group]
@@ -223,14 +211,6 @@ class Loader:
         self._refused.append(QuarantinedFile(refusal, stored, memory_mb))
         self.report.failures.append(refusal)
         self._progress(file.info.size)
-
-
-def _culprits(
-    part: Sequence[PreparedSegment], error: SegmentError | MemoryLimitError
-) -> Sequence[PreparedSegment]:
-    """The segment that an error names; all where it names none."""
-    name = error.segment if isinstance(error, SegmentError) else ""
-    return [segment for segment in part if segment.file.name.file_name == name] or part
 
 
 def _due_states(newest: Catalog, group: Sequence[PreparedSegment]) -> Iterator[PreparedSegment]:

@@ -57,13 +57,8 @@ class PartSink(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class TypedRows:
-    """SQL for typed rows with the columns of their CSVs; each cell was tested if they are exact."""
-
-    columns: Sequence[Column]
-    query: str
-    exact: bool
+TypedRows = tuple[Sequence[Column], str]
+"""The columns of CSVs, and SQL for their typed rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +68,13 @@ class FileTarget:
     table: str
     path: Path
 
-    def write(self, groups: Sequence[TypedRows], row_bytes: int) -> str:
+    def write(self, groups: Sequence[TypedRows], row_bytes: int, *, exact: bool) -> str:
         """The statement that writes rows, in this order, in the place of what was there.
 
-        A row has about `row_bytes`.
+        A row has about `row_bytes`; each cell was tested if they are `exact`.
         """
         queries = (
-            file_rows(self.table, rows.columns, f"({rows.query})", exact=rows.exact)
-            for rows in groups
+            file_rows(self.table, columns, f"({query})", exact=exact) for columns, query in groups
         )
         return write_sql(_joined(queries), self.path, row_bytes)
 
@@ -98,9 +92,9 @@ class TableTarget:
 
     name: str
 
-    def write(self, groups: Sequence[TypedRows], row_bytes: int) -> str:  # noqa: ARG002
+    def write(self, groups: Sequence[TypedRows], row_bytes: int, *, exact: bool) -> str:  # noqa: ARG002
         """See `FileTarget.write`."""
-        return f"create or replace table {self.name} as {_joined(rows.query for rows in groups)}"
+        return f"create or replace table {self.name} as {_joined(query for _, query in groups)}"
 
     def create(self, con: Connection, schema: TableSchema) -> None:
         """Make the table without rows."""
@@ -183,7 +177,7 @@ class TableLoader:
         files = [file for group in groups for file in group]
         row_bytes = sum(file.bytes for file in files) // max(sum(file.rows for file in files), 1)
         try:
-            self._con.execute(self._target.write(rows, row_bytes))
+            self._con.execute(self._target.write(rows, row_bytes, exact=exact))
         except duckdb.InvalidInputException as error:
             bad = [file for file in files if f"file = {file.path}\n" in str(error)] or files
             if len(bad) > 1:
@@ -202,8 +196,7 @@ class TableLoader:
         rows = read_sql(
             [file.path for file in files], schema.names, max(file.longest_row for file in files)
         )
-        query = typed_rows(self._table, schema.columns, rows, own, exact=exact)
-        return TypedRows(schema.columns, query, exact)
+        return schema.columns, typed_rows(self._table, schema.columns, rows, own, exact=exact)
 
     def _proven(self, groups: Sequence[Sequence[TableFile]]) -> list[dict[str, int]]:
         """Prove what was written; of each file, how many cells of which columns do not fit."""

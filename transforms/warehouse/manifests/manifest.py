@@ -10,18 +10,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from transforms.block_range import BlockRange, contiguous_runs
+from transforms.block_range import BlockRange
 from transforms.duck import file_connection, quote_files
 from transforms.errors import IntegrityError
 from transforms.objects import StoredFile
-from transforms.segments.id_chain import IdRun, other_id
 from transforms.warehouse.manifests.data_files import ALL_TABLES
 from transforms.warehouse.manifests.manifest_rows import (
     RECEIPTS,
@@ -37,8 +36,6 @@ from transforms.warehouse.manifests.shapes import Times, Volume, shapes_of
 
 _KEY = ("chain_id", "schema_version", "first_block", "last_block")
 _SCHEMA = SEGMENTS.append(pa.field("receipts", pa.list_(pa.struct([*RECEIPTS]))))
-_FILES = ("first_block", "last_block", "source_key", "source_size")
-_IDS = ("segment_id", "previous_id", "index_id")
 _ABOUT = b"strata.manifest"
 _DAMAGED = "is damaged: run strata repair and load its segments again"
 
@@ -111,58 +108,6 @@ def read_about(path: Path) -> About:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise IntegrityError(f"{path} is no manifest, or damaged") from error
-
-
-@dataclass(frozen=True)
-class SegmentFiles:
-    """What a manifest says of its segments, ascending: first and last blocks, files."""
-
-    first: tuple[int, ...]
-    last: tuple[int, ...]
-    keys: tuple[str, ...]
-    sizes: tuple[int, ...]
-
-    @cached_property
-    def blocks(self) -> tuple[BlockRange, ...]:
-        """The blocks of each segment, made when they are first asked for."""
-        return tuple(map(BlockRange, self.first, self.last))
-
-
-@lru_cache(maxsize=4096)
-def read_files(path: Path) -> SegmentFiles:
-    """The segments of a manifest and their files: a third of the work of `read_manifest`.
-
-    Raises `IntegrityError` where it is damaged.
-    """
-    table = read_columns(path, _FILES)
-    return SegmentFiles(*(tuple(table.column(name).to_pylist()) for name in _FILES))
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentIds:
-    """What a manifest says of the network's ids of its segments.
-
-    `runs` are its segments for the chain of ids, as few as can be said without judging; `named`
-    those of which a source's index said another id: (file's key, id, the index's word).
-    """
-
-    runs: tuple[IdRun, ...]
-    named: tuple[tuple[str, str, str], ...]
-
-
-@lru_cache(maxsize=4096)
-def read_ids(path: Path) -> SegmentIds:
-    """The ids of a manifest's segments. Raises `IntegrityError` where it is damaged."""
-    table = read_columns(path, _IDS)
-    ids, before, claims = (table.column(name).to_pylist() for name in _IDS)
-    files = read_files(path)
-    blocks = files.blocks
-    if before[1:] == ids[:-1] and len([*contiguous_runs(blocks)]) == 1:
-        runs = [IdRun(blocks[0], blocks[-1], ids[-1], before[0])]
-    else:
-        runs = list(map(IdRun, blocks, blocks, ids, before))
-    rows = zip(files.keys, ids, claims, strict=True)
-    return SegmentIds(tuple(runs), tuple(row for row in rows if other_id(row[1], row[2])))
 
 
 @lru_cache(maxsize=4096)

@@ -1,4 +1,4 @@
-"""Segments and receipts as columns: a history has 75,000 of them, which as objects take 100 MB.
+"""Receipts as columns: a history has 75,000 of a table, which as objects take 100 MB.
 
 Exports plan over all receipts of a table, and open few.
 """
@@ -8,61 +8,15 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import chain, repeat
-from pathlib import Path
+from itertools import repeat
 from typing import Any
 
 from transforms.block_range import BlockRange
 from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import TableSchema
-from transforms.warehouse.manifests.manifest import read_columns
 from transforms.warehouse.manifests.receipts import Receipt, parse_columns
-
-_NUMBERS = ("first_block", "last_block", "schema_version")
-_TEXTS = ("segment_id", "previous_id", "chain_id")
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentList:
-    """Columns of segments, ascending: blocks, schema versions, ids, previous ids, chain ids."""
-
-    firsts: Sequence[int]
-    lasts: Sequence[int]
-    versions: Sequence[int]
-    ids: Sequence[str]
-    previous: Sequence[str]
-    chains: Sequence[str]
-
-    @classmethod
-    def of(cls, manifest: Path) -> SegmentList:
-        """The segments of a manifest.
-
-        Raises `FileNotFoundError`, and `IntegrityError` where it is damaged.
-        """
-        table = read_columns(manifest, (*_NUMBERS, *_TEXTS))
-        numbers = (array("q", table.column(name).to_pylist()) for name in _NUMBERS)
-        texts = (table.column(name).to_pylist() for name in _TEXTS)
-        shared: dict[str, str] = {}  # a previous id is the id of another segment
-        return cls(
-            *numbers, *([shared.setdefault(text, text) for text in column] for column in texts)
-        )
-
-    @classmethod
-    def joined(cls, lists: Iterable[SegmentList]) -> SegmentList:
-        """The segments of volumes, each of which is a run without a gap."""
-        ascending = sorted(filter(len, lists), key=lambda segments: segments.firsts[0])
-        columns = ([getattr(one, each.name) for one in ascending] for each in fields(cls))
-        return cls(*([*chain.from_iterable(column)] for column in columns))
-
-    def __len__(self) -> int:
-        return len(self.firsts)
-
-    def blocks(self) -> Iterator[BlockRange]:
-        """The blocks of each."""
-        return map(BlockRange, self.firsts, self.lasts)
-
 
 COLUMNS = (
     "chain_id, schema_version, first_block, last_block, columns, rows, bytes, sha256"  # in order

@@ -30,13 +30,13 @@ _ABOUT = "The warehouse's snapshot that this file was copied from, and the block
 
 @dataclass(frozen=True, slots=True)
 class CopiedTable:
-    """A table to copy: SQL for the rows of each portion that is copied, and how many there are.
+    """A table to copy: SQL for which of its rows, and how many these are.
 
     `shape` is None where it comes from no segment.
     """
 
     name: str
-    portions: Sequence[str]
+    condition: str
     rows: int
     shape: Shape | None
 
@@ -67,19 +67,14 @@ def copied_tables(
     )
     tables = []
     for name in names or there:
-        portions = _portions(catalog, blocks, history[name]) if name in history else ["true"]
-        counted = f"select count(*) from main.{quote_name(name)} where {' or '.join(portions)}"  # noqa: S608 - quoted
+        condition = "true"
+        if name in history:
+            within = f"_segment between {blocks.first} and {blocks.last}"
+            condition = f"(_segment < {history[name]} or {within})"
+        counted = f"select count(*) from main.{quote_name(name)} where {condition}"  # noqa: S608 - quoted
         ((rows,),) = con.execute(counted).fetchall()
-        tables.append(CopiedTable(name, portions, rows, shapes.get(name)))
+        tables.append(CopiedTable(name, condition, rows, shapes.get(name)))
     return tables
-
-
-def _portions(catalog: Catalog, blocks: BlockRange, first: int) -> list[str]:
-    """Those of a table that is history from a block on: what was before, then a volume each."""
-    volumes = (volume.blocks for volume in catalog.volumes_over(blocks))
-    ends = ((max(v.first, blocks.first, first), min(v.last, blocks.last)) for v in volumes)
-    runs = [(0, first - 1), *ends]
-    return [f"_segment between {start} and {end}" for start, end in runs]
 
 
 def copy_rows(con: Connection, tables: Sequence[CopiedTable], progress: Progress) -> None:
@@ -91,12 +86,9 @@ def copy_rows(con: Connection, tables: Sequence[CopiedTable], progress: Progress
     total, done = sum(table.rows for _, table in parts), 0
     for schema, table in parts:
         name = f"{schema}.{quote_name(table.name)}"
-        con.execute(f"create table fresh.{name} as from {name} limit 0")
-        for condition in table.portions:
-            statement = f"insert into fresh.{name} from {name} where {condition}"
-            ((count,),) = con.execute(statement).fetchall()
-            done += count
-            progress(done, total)
+        con.execute(f"create table fresh.{name} as from {name} where {table.condition}")
+        done += table.rows
+        progress(done, total)
 
 
 def copy_records(con: Connection, tables: Sequence[CopiedTable], blocks: BlockRange) -> None:

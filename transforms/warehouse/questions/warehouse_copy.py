@@ -25,8 +25,6 @@ from transforms.duck_files import remove_log
 from transforms.errors import ConfigError, RangeError
 from transforms.files import commit_file
 from transforms.scratch import scratch_folder, sweep_scratch
-from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.files.lost_files import LostFilesError, absent_files
 from transforms.warehouse.log.losses import LostRowsError
 from transforms.warehouse.manifests.shapes import Extent
 from transforms.warehouse.questions.copy_tables import (
@@ -69,7 +67,8 @@ def write_copy(
     sweep_scratch(folder, UNFINISHED)
     with warehouse.one_look(), scratch_folder(folder, UNFINISHED) as scratch:
         fresh, catalog = scratch / "copy.duckdb", warehouse.loaded_catalog()
-        _check_whole(catalog, blocks)
+        if losses := [loss for loss in catalog.snapshot.losses if loss.touches(blocks)]:
+            raise LostRowsError(warehouse.describe(), losses)
         if not warehouse.in_folder:  # no more is fetched than need be
             catalog = catalog.over(Extent(blocks))
         size = sum(volume.size for volume in catalog.volumes)
@@ -109,15 +108,6 @@ def _check_outside(warehouse: Warehouse, path: Path) -> None:
     for folder in filter(None, (warehouse.cache, data and data.parent)):
         if path.resolve().is_relative_to(folder.resolve()):
             raise ConfigError(f"{path} is in the warehouse's own folder: name a file elsewhere")
-
-
-def _check_whole(catalog: Catalog, blocks: BlockRange) -> None:
-    volumes = [v for v in catalog.lost if v.kind == "state" or v.blocks.overlaps(blocks)]
-    if volumes:
-        files = (file for volume in volumes for file in volume.row_files)
-        raise LostFilesError(catalog.store, absent_files(catalog.store, files))
-    if losses := [loss for loss in catalog.snapshot.losses if loss.touches(blocks)]:
-        raise LostRowsError(catalog.store.describe(), losses)
 
 
 def choose_segments(warehouse: Warehouse, start: Bound | None, end: Bound | None) -> SegmentChoice:

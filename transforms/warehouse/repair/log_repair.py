@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from transforms.block_range import BlockRange
-from transforms.duck import working_connection
+from transforms.duck import read_only_connection, working_connection
 from transforms.duck_files import FOREIGN_LOG, remove_log
 from transforms.errors import BusyError, IntegrityError
 from transforms.objects import ObjectInfo, StoredFile
@@ -291,10 +291,20 @@ class _Repair:
         self.report.snapshot = max(numbers)
 
     def _newest_captures(self) -> StoredFile | None:
-        """The newest sound file of spam captures; what lacks in it is loaded from its source."""
-        infos = sorted(listed(self.backing.store, "spam"), key=lambda info: -info.modified)
-        files = (StoredFile(info.key, info.size, Path(info.key).stem) for info in infos)
-        return next((file for file in files if not damage(self.backing.store, file)), None)
+        """The sound file of spam captures that was made of the most files; None without one.
+
+        Each was made of all that its older one was; what lacks is loaded again from its source.
+        """
+        sound: list[tuple[int, StoredFile]] = []
+        for info in listed(self.backing.store, "spam"):
+            file = StoredFile(info.key, info.size, Path(info.key).stem)
+            if not damage(self.backing.store, file):
+                self.backing.files.bring([file])
+                path = self.backing.files.path(file)
+                with read_only_connection(path, threads=1) as con:
+                    ((count,),) = con.execute("select count(*) from files").fetchall()
+                sound.append((count, file))
+        return max(sound)[1] if sound else None
 
     def _find(self, what: str, problem: str, remedy: str) -> None:
         self.report.findings.append(RepairFinding(what, problem, remedy))
