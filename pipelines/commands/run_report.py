@@ -54,7 +54,7 @@ def show_run(
         return
     if tables and site.settings.embedded:
         # Only the first run of all asks anything.
-        from pipelines.commands.asking import show_rows
+        from pipelines.commands.sql import show_rows
 
         screen.show(f'\n$ strata sql "{_SAMPLE_QUERY}"')
         show_rows(site.warehouse, _SAMPLE_QUERY, screen)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import click
 
-from pipelines.commands.asking import warn_of_lost
 from pipelines.commands.display import Screen
 from pipelines.commands.options import open_site, warehouse_option
+from pipelines.commands.sql import warn_of_lost
 from pipelines.stopping import leave_signals
 from transforms.errors import ConfigError
 

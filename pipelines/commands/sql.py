@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from itertools import islice
+
 import click
 
-from pipelines.commands.asking import show_rows, warn_of_lost
 from pipelines.commands.display import Screen
 from pipelines.commands.options import json_option, open_site, warehouse_option
+from transforms.warehouse.log.losses import LostRowsError
+from transforms.warehouse.questions.queries import query_rows
+from transforms.warehouse.warehouse import Warehouse
+
+_SHOWN = 100  # rows of a table on the screen
 
 
 @click.command("sql")
@@ -23,3 +30,39 @@ def command(query: str, warehouse: str | None, as_json: bool) -> None:
     with site.warehouse.one_look():
         warn_of_lost(site.warehouse, screen)
         show_rows(site.warehouse, query, screen)
+
+
+def warn_of_lost(warehouse: Warehouse, screen: Screen) -> None:
+    """Say that rows were loaded that the warehouse has no more."""
+    snapshot = warehouse.snapshot()
+    if snapshot and snapshot.losses:
+        lost = LostRowsError(warehouse.describe(), snapshot.losses)
+        screen.message(f"warning: rows are missing: {lost}")
+
+
+def show_rows(warehouse: Warehouse, query: str, screen: Screen) -> None:
+    """Show the first rows of a query; all of them as JSON. Raises `ConfigError` for wrong SQL."""
+    with query_rows(warehouse, query) as (names, rows):
+        shown = list(rows) if screen.json else list(islice(rows, _SHOWN + 1))
+    more = not screen.json and len(shown) > _SHOWN
+    if more:
+        shown.pop()
+    screen.table("", names, (map(_cell, row) for row in shown))
+    if more:
+        screen.message(f"The first {_SHOWN} rows; --json gives all of them.")
+    elif not shown:
+        screen.show("No rows.")
+    screen.document({"columns": names, "rows": [[*map(_json, row)] for row in shown]})
+
+
+def _cell(value: object) -> object:
+    """A value for the table, which shows NULL as that: the text NULL, quoted or not, is quoted."""
+    if value is None:
+        return "NULL"
+    return f"'{value}'" if isinstance(value, str) and value.strip("'") == "NULL" else value
+
+
+def _json(value: object) -> object:
+    """A value for JSON, which has neither NaN nor infinities: those are text."""
+    is_text = isinstance(value, float) and not math.isfinite(value)
+    return str(value) if is_text else value

@@ -72,8 +72,8 @@ MUTANTS = (
     _one(
         "the newest snapshot is swept",
         _LOG,
-        "for (number, _), (_, modified) in pairwise(listed)]",
-        "for number, modified in listed]",
+        "before for (before, _), (_, when) in pairwise(listed) if when < horizon",
+        "number for number, when in listed if when < horizon",
     ),
     _one(
         "what was dropped before is forgotten",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -31,12 +32,12 @@ from transforms.warehouse.load.rendering import rendering_problem, table_digests
 from transforms.warehouse.load.segment_checks import check_keys_and_heights
 from transforms.warehouse.load.volume_storage import store_volume
 from transforms.warehouse.load.volumes import finish_run
-from transforms.warehouse.log.addition import Addition
+from transforms.warehouse.log.addition import with_added
 from transforms.warehouse.manifests.data_files import ALL_TABLES, joined_sql, rows_sql, write_sql
 from transforms.warehouse.manifests.manifest import manifest_receipts, read_columns
 from transforms.warehouse.manifests.manifest_rows import SEGMENTS, parse_segments
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
-from transforms.warehouse.manifests.shapes import shapes_of
+from transforms.warehouse.manifests.shapes import Volume, shapes_of
 
 
 def take_run(
@@ -66,7 +67,7 @@ def take_run(
                 data[table] = path
         run = finish_run(con, scratch, data, shapes_of(proven))
         volume = store_volume(backing, run, backing.log.begin(), segments, proven)
-    _commit(backing, Addition(segments[0].name.chain_id, volume, ()))
+    _commit(backing, segments[0].name.chain_id, volume, ())
 
 
 def take_state(backing: Backing, manifest: Path, tables: Mapping[str, Path]) -> None:
@@ -96,7 +97,7 @@ def take_state(backing: Backing, manifest: Path, tables: Mapping[str, Path]) -> 
             raise IntegrityError(f"the current state after segment {segment.blocks}: {problem}")
         run = finish_run(con, scratch, {ALL_TABLES: path}, shapes_of(receipts))
         state = store_volume(backing, run, newest, [segment], receipts)
-    _commit(backing, Addition(segment.name.chain_id, None, (state,)))
+    _commit(backing, segment.name.chain_id, None, (state,))
 
 
 def _state_table(con: Connection, receipt: Receipt, path: Path, scratch: Path) -> Receipt:
@@ -128,8 +129,10 @@ def _counted(receipt: Receipt, counts: RowCounts) -> Receipt:
     return replace(receipt, raw_cells=counts.raw_cells)
 
 
-def _commit(backing: Backing, addition: Addition) -> None:
-    backing.log.commit(addition.applied)
+def _commit(
+    backing: Backing, chain_id: str, volume: Volume | None, states: Sequence[Volume]
+) -> None:
+    backing.log.commit(partial(with_added, chain_id=chain_id, volume=volume, states=states))
 
 
 @dataclass(frozen=True, slots=True)

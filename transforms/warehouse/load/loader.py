@@ -28,7 +28,7 @@ from transforms.warehouse.load.load_settings import LoadSettings, Progress
 from transforms.warehouse.load.table_load import PartSink
 from transforms.warehouse.load.volume_storage import store_file, store_volume
 from transforms.warehouse.load.volumes import RunFiles, loaded_segment, write_history, write_state
-from transforms.warehouse.log.addition import Addition
+from transforms.warehouse.log.addition import with_added
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.manifests.shapes import Volume
@@ -149,9 +149,8 @@ class Loader:
         write = partial(write_history, segments=group, sink=self._sink)
         receipts, volume = self._built(newest, group, write, self._backing.rendering_limit)
         states = [self._state(newest, segment) for segment in _due_states(newest, group)]
-        built = tuple(state for state in states if state is not None)
-        addition = Addition(group[0].file.name.chain_id, volume, built)
-        catalog = self._commit(addition, group)
+        built = [state for state in states if state is not None]
+        catalog = self._commit(group, volume, built)
         segments = catalog.segments_over(BlockRange(group[0].blocks.first, group[-1].blocks.last))
         if any(item.key == volume.key for item in catalog.history()):
             self.report.receipts.extend(receipts)
@@ -183,11 +182,13 @@ class Loader:
             loaded = [loaded_segment(segment, receipts) for segment in segments]
             return receipts, store_volume(self._backing, run, newest.snapshot, loaded, receipts)
 
-    def _commit(self, addition: Addition, group: Sequence[PreparedSegment]) -> Catalog:
+    def _commit(
+        self, group: Sequence[PreparedSegment], volume: Volume, states: Sequence[Volume]
+    ) -> Catalog:
         keys = [segment.file.info.key for segment in group]
 
         def change(newest: Snapshot) -> Snapshot | None:
-            grown = addition.applied(newest)
+            grown = with_added(newest, group[0].file.name.chain_id, volume, states)
             # Others loaded these segments: what was refused meanwhile is still to be kept.
             return grown.quarantined(self._refused, keys) if grown else self._with_refused(newest)
 

@@ -16,7 +16,6 @@ from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.data_files import ALL_TABLES
 from transforms.warehouse.manifests.data_files import FOLDER as DATA
 from transforms.warehouse.manifests.manifest import About, volume_of, write_manifest
-from transforms.warehouse.manifests.manifest_rows import Origin
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.manifests.shapes import Volume
 
@@ -70,7 +69,7 @@ def store_volume(
 
     stored = dict(zip(paths, asked_together(backing.store, put, paths), strict=True))
     data = {table: stored[folder] for table, folder in folders.items()}
-    about = About(Origin(base.warehouse, base.number), data, stored.get(INDEX), run.times)
+    about = About(base.warehouse, base.number, data, stored.get(INDEX), run.times)
     with scratch_folder(backing.scratch) as scratch:
         path = scratch / "manifest.parquet"
         write_manifest(path, about, segments, receipts)

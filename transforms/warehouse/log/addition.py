@@ -3,40 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from transforms.errors import ConfigError
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.shapes import Volume
 
 
-@dataclass(frozen=True, slots=True)
-class Addition:
-    """A volume of history, if any, with the states that were due, to be added to a snapshot."""
+def with_added(
+    newest: Snapshot, chain_id: str, volume: Volume | None, states: Sequence[Volume]
+) -> Snapshot | None:
+    """A snapshot with a volume of history, if any, and the states that were due.
 
-    chain_id: str
-    volume: Volume | None
-    states: tuple[Volume, ...]
-
-    def applied(self, newest: Snapshot) -> Snapshot | None:
-        """The snapshot with them; None where nothing of it is new.
-
-        Raises `ConfigError` where the warehouse holds another chain by now.
-        """
-        if newest.chain_id not in ("", self.chain_id):
-            raise ConfigError(
-                f"the warehouse holds {newest.chain_id} and the segments are of {self.chain_id}: "
-                "give each chain a warehouse of its own"
-            )
-        history = newest.history()
-        states = newest_states([*newest.states(), *self.states])
-        added = self.volume
-        if added and not any(volume.blocks.overlaps(added.blocks) for volume in history):
-            history.append(added)
-        # Otherwise another process loaded these segments, or only their state was lost.
-        elif states == newest.states():
-            return None
-        return replace(newest, chain_id=self.chain_id).with_volumes([*history, *states])
+    None where nothing of it is new. Raises `ConfigError` where the warehouse holds another chain by
+    now.
+    """
+    if newest.chain_id not in ("", chain_id):
+        raise ConfigError(
+            f"the warehouse holds {newest.chain_id} and the segments are of {chain_id}: "
+            "give each chain a warehouse of its own"
+        )
+    history = newest.history()
+    all_states = newest_states([*newest.states(), *states])
+    if volume and not any(volume.blocks.overlaps(other.blocks) for other in history):
+        history.append(volume)
+    # Otherwise another process loaded these segments, or only their state was lost.
+    elif all_states == newest.states():
+        return None
+    return replace(newest, chain_id=chain_id).with_volumes([*history, *all_states])
 
 
 def newest_states(states: Sequence[Volume]) -> list[Volume]:

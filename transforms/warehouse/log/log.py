@@ -33,15 +33,6 @@ Change = Callable[[Snapshot], Snapshot | None]
 LOG = "log"
 """The folder of the snapshots."""
 
-SETTLED_SECONDS = 900.0
-"""How long a snapshot stays after it was followed, at least: longer than any commit takes.
-
-A writer that stopped for so long between reading and writing may find its number free again.
-"""
-
-KEPT_SNAPSHOTS = 64
-"""How many of the newest snapshots stay, however old."""
-
 _GENERATION = 1_000_000
 _SHORT_SECONDS = 5.0  # no snapshot that was followed is removed so soon
 _FOLDER = f"{LOG}/"
@@ -146,11 +137,10 @@ class Log:
 
         `change` is applied again, to what is newest then, whenever another writer was faster.
         `forget` are dropped files that were removed. Raises `BusyError` where a store hides what is
-        there, or this process stood still for so long that its number may be free again.
+        there.
         """
         lost = 0
         while True:
-            began = Moment.now()
             base, parent = self._find() or (new_warehouse(), "")
             if base.number < lost:
                 raise BusyError(
@@ -163,22 +153,8 @@ class Log:
             now = self._store.now()  # what is dropped then is swept by the same clock
             created = self.create(following(base, parent, target, forget, now))
             if created is not None:
-                self._check_in_time(base, began)
                 return created
             lost = base.number + 1
-
-    def _check_in_time(self, base: Snapshot, began: Moment) -> None:
-        """Of snapshots the oldest go first: while the one before is there, this one was not."""
-        seconds = began.passed()
-        if seconds < SETTLED_SECONDS / 3 or not base.number:
-            return
-        if self._store.head(snapshot_key(base.number)) is None:
-            self._newest = None
-            raise BusyError(
-                f"this process stood still for {seconds:.0f} seconds while it wrote to "
-                f"{self._store.describe('log')}, which others did meanwhile: run it again, it goes "
-                "on with what is there"
-            )
 
     def create(self, snapshot: Snapshot) -> Snapshot | None:
         """Create a snapshot; None where another one has its number.
@@ -268,17 +244,15 @@ def is_snapshot_key(key: str) -> bool:
     return _NAME.fullmatch(key) is not None
 
 
-def settled_snapshots(infos: Iterable[ObjectInfo], horizon: float = 0.0) -> list[int]:
-    """The numbers of listed snapshots that nobody needs who reads or writes now, ascending.
+def settled_snapshots(infos: Iterable[ObjectInfo], horizon: float) -> list[int]:
+    """The numbers of listed snapshots that were followed before the horizon, ascending.
 
-    All but some of the newest, and all that were followed before the horizon; times are those of
-    the store, whatever this machine's clock.
+    It is long before now: a writer that stopped for so long between reading and writing would find
+    its number free again. Times are those of the store, whatever this machine's clock.
     """
     listed = _snapshots(infos)
-    followed = [(number, modified) for (number, _), (_, modified) in pairwise(listed)]
-    settled = [number for number, when in followed if when < listed[-1][1] - SETTLED_SECONDS]
-    many = settled[: max(0, len(listed) - KEPT_SNAPSHOTS)]
-    last = max([*many, *(number for number, when in followed if when < horizon)], default=0)
+    followed = (before for (before, _), (_, when) in pairwise(listed) if when < horizon)
+    last = max(followed, default=0)
     return [number for number, _ in listed if number <= last]
 
 

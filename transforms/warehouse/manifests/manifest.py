@@ -25,7 +25,6 @@ from transforms.warehouse.manifests.data_files import ALL_TABLES
 from transforms.warehouse.manifests.manifest_rows import (
     RECEIPTS,
     SEGMENTS,
-    Origin,
     parse_segments,
     read_receipts,
     receipt_rows,
@@ -44,10 +43,11 @@ _DAMAGED = "is damaged: run strata repair and load its segments again"
 class About:
     """What a manifest says of its volume as a whole: where it comes from, and its files.
 
-    `data` and `times` are those of a `Volume`.
+    It was made for a `warehouse`, upon a `snapshot` of it; the others are those of a `Volume`.
     """
 
-    origin: Origin
+    warehouse: str
+    snapshot: int
     data: Mapping[str, StoredFile] = field(default_factory=dict)
     index: StoredFile | None = None
     times: Times | None = None
@@ -84,7 +84,8 @@ def write_manifest(
         for segment, row in zip(segments, segment_rows(segments), strict=True)
     ]
     facts = {
-        "origin": astuple(about.origin),
+        "warehouse": about.warehouse,
+        "snapshot": about.snapshot,
         "data": {table: astuple(file) for table, file in sorted(about.data.items())},
         "index": about.index and astuple(about.index),
         "times": about.times,
@@ -99,7 +100,8 @@ def read_about(path: Path) -> About:
     try:
         facts = json.loads(pq.read_schema(path).metadata[_ABOUT])
         return About(
-            Origin(*facts["origin"]),
+            facts["warehouse"],
+            facts["snapshot"],
             {table: StoredFile(*row) for table, row in facts["data"].items()},
             StoredFile(*facts["index"]) if facts["index"] else None,
             (facts["times"][0], facts["times"][1]) if facts["times"] else None,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -49,14 +48,6 @@ RECEIPTS = pa.schema(
         ("raw_cells", pa.string()),
     ]
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Which warehouse files were made for, and upon which snapshot of it."""
-
-    warehouse: str
-    snapshot: int
 
 
 def read_times(con: Connection, blocks: str) -> Times | None:

@@ -43,7 +43,7 @@ def sweep(
     """Delete what nobody can be about to read; returns the keys. May be killed and run again.
 
     That is: what the log dropped longer ago than the grace period, files that were never named, and
-    snapshots that were followed longer ago than the grace period, or are very many.
+    snapshots that were followed longer ago than the grace period.
     """
     store, log = backing.store, backing.log
     snapshot = log.newest()
@@ -59,7 +59,6 @@ def sweep(
     )
     coverage = Coverage(snapshot, listing)
     gone = [key for key in (*due, *orphans) if coverage.is_removable(key)]
-    # Many sooner: a bulk load makes thousands, each with the names of all volumes.
     gone += map(snapshot_key, settled_snapshots(listing[LOG], now - grace_seconds))
     for key in gone:
         store.delete(key)

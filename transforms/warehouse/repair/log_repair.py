@@ -25,12 +25,12 @@ from transforms.warehouse.log.addition import newest_states
 from transforms.warehouse.log.log import LOG, next_generation, snapshot_key
 from transforms.warehouse.log.snapshot import Snapshot, following, new_warehouse
 from transforms.warehouse.manifests.manifest import (
+    About,
     manifest_receipts,
     read_about,
     read_manifest,
     volume_of,
 )
-from transforms.warehouse.manifests.manifest_rows import Origin
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.repair.older_log import (
     lacking,
@@ -105,8 +105,8 @@ def _without(snapshot: Snapshot, bad: frozenset[StoredFile]) -> Snapshot:
 class _Repair:
     """What is wrong with the files of the newest sound snapshot, `base`, and what is done about it.
 
-    `bad` are its files that are missing or damaged, `others` sound volumes that it does not name,
-    with their origins; `indexed` are volumes with an index file that was made again, by key.
+    `bad` are its files that are missing or damaged, `others` sound volumes that it does not name
+    with what their manifests say, `indexed` volumes whose index file was made again, by key.
     """
 
     def __init__(self, backing: Backing, advance: Advance) -> None:
@@ -117,7 +117,7 @@ class _Repair:
         self.base = self.state.end.sound or new_warehouse()
         self.chain_id = self.base.chain_id
         self.bad = frozenset[StoredFile]()
-        self.others: list[tuple[Volume, Origin]] = []
+        self.others: list[tuple[Volume, About]] = []
         self.indexed: dict[str, Volume] = {}
 
     def run(self) -> None:
@@ -194,7 +194,7 @@ class _Repair:
     def _take(self, info: ObjectInfo) -> bool:
         """Take a volume if it is sound and of the chain."""
         try:
-            volume, origin, chain_id = self._described(info)
+            volume, about, chain_id = self._described(info)
             is_other = self.chain_id not in ("", chain_id)
             problem = f"it is of the chain {chain_id}, not {self.chain_id}" if is_other else ""
         except (IntegrityError, FileNotFoundError) as error:
@@ -203,11 +203,11 @@ class _Repair:
             self._find(info.key, problem, _LEFT)
             return False
         self.chain_id = chain_id
-        self.others.append((volume, origin))
+        self.others.append((volume, about))
         return True
 
-    def _described(self, info: ObjectInfo) -> tuple[Volume, Origin, str]:
-        """A volume as its manifest has it, with its origin and chain; all its files are hashed.
+    def _described(self, info: ObjectInfo) -> tuple[Volume, About, str]:
+        """A volume as its manifest has it, what that says, and the chain; all files are hashed.
 
         Raises `IntegrityError` where one is damaged, gone or not what its name says.
         """
@@ -224,7 +224,7 @@ class _Repair:
             self._check_whole(data)
         if volume.index and damage(self.backing.store, volume.index):
             volume = replace(volume, index=None)
-        return volume, about.origin, segments[0].name.chain_id
+        return volume, about, segments[0].name.chain_id
 
     def _check_whole(self, file: StoredFile) -> None:
         if problem := damage(self.backing.store, file, self._count):
@@ -274,11 +274,10 @@ class _Repair:
         """
         base, state = self.base, self.state
         target = replace(self._applied(base), captures=self._newest_captures())
-        origins = [origin for _, origin in self.others]
-        if not base.number and (state.last_seen or origins):
-            seen = state.last_seen or origins[0]
+        if not base.number and (state.last_seen or self.others):
+            seen = state.last_seen or self.others[0][1]
             base = replace(base, warehouse=seen.warehouse)
-        latest = max([state.latest, *(origin.snapshot for origin in origins)])
+        latest = max([state.latest, *(about.snapshot for _, about in self.others)])
         top, beyond = state.end.top, next_generation(latest)
         numbers = [top + 1, beyond, top + 2] if top else [beyond]
         snapshot = following(replace(base, number=numbers[0] - 1), "", target, ())

@@ -87,9 +87,9 @@ def _later(
         with suppress(IntegrityError, FileNotFoundError):
             file = listed_file(info)
             backing.files.bring([file])
-            origin = read_about(backing.files.path(file)).origin
-            if origin.warehouse == snapshot.warehouse and origin.snapshot > number:
-                number, key = origin.snapshot, info.key
+            about = read_about(backing.files.path(file))
+            if about.warehouse == snapshot.warehouse and about.snapshot > number:
+                number, key = about.snapshot, info.key
     sentence = (
         f"the log of {backing.store.describe()} is older than its volumes: it ends with snapshot "
         f"{top}, and {key}, which it does not name, was built upon snapshot {number}"

@@ -14,7 +14,7 @@ import pytest
 
 from tests.rclone_kit import rclone_server
 from tests.s3_kit import BucketServer, bucket_and_key, bucket_server
-from transforms.errors import BusyError, ConfigError, IntegrityError
+from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import ObjectInfo
 from transforms.segments.inventory import Refusal
 from transforms.segments.quarantine import QuarantinedFile
@@ -22,8 +22,6 @@ from transforms.stores.folder_store import FolderStore
 from transforms.stores.s3 import S3Store
 from transforms.stores.store import S3Options, Store
 from transforms.warehouse.log.log import (
-    KEPT_SNAPSHOTS,
-    SETTLED_SECONDS,
     Log,
     settled_snapshots,
     snapshot_key,
@@ -392,37 +390,13 @@ def _aged(folder: Path, numbers: range, seconds: float) -> None:
         os.utime(path, (written, written))
 
 
-def test_of_many_snapshots_the_old_ones_are_settled(tmp_path: Path) -> None:
+def test_snapshots_that_were_followed_long_ago_are_settled(tmp_path: Path) -> None:
     log = Log(FolderStore(tmp_path), tmp_path / "cache")
-    for number in range(KEPT_SNAPSHOTS + 10):
+    for number in range(10):
         log.commit(adding(f"{number}"))
     folder = FolderStore(tmp_path)
-    assert settled_snapshots(folder.list()) == []
+    now = folder.now()
+    assert settled_snapshots(folder.list(), now - 600) == []
     # The last one of these was followed by one that is new: somebody may be about to follow it.
-    _aged(tmp_path, range(1, 9), SETTLED_SECONDS + 60)
-    assert settled_snapshots(folder.list()) == [*range(1, 8)]
-    _aged(tmp_path, range(1, KEPT_SNAPSHOTS + 10), SETTLED_SECONDS + 60)
-    assert settled_snapshots(folder.list()) == [*range(1, 11)]
-
-
-def test_a_writer_that_stood_still_does_not_take_a_number_that_is_free_again(
-    opening: Opening, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("transforms.warehouse.log.log.SETTLED_SECONDS", 0)
-    store = opening()
-    log, other = (Log(opening(), tmp_path / name) for name in ("cache", "other"))
-    base = log.commit(adding("a"))
-
-    def slow(newest: Snapshot) -> Snapshot | None:
-        if newest.number > base.number:
-            return adding("late")(newest)
-        for name in "bcd":
-            following = other.commit(adding(name))
-        for number in range(base.number, following.number):
-            store.delete(snapshot_key(number))
-        return adding("late")(newest)
-
-    with pytest.raises(BusyError, match="stood still"):
-        log.commit(slow)
-    assert names(log.begin()) == ["a", "b", "c", "d"]
-    assert names(log.commit(slow)) == ["a", "b", "c", "d", "late"]
+    _aged(tmp_path, range(1, 9), 660)
+    assert settled_snapshots(folder.list(), now - 600) == [*range(1, 8)]
