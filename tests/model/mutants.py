@@ -108,7 +108,7 @@ MUTANTS = (
     _one(
         "a load does not look whether its blocks are there by now",
         "transforms/warehouse/log/addition.py",
-        "if added and not any(volume.blocks.overlaps(added.blocks) for volume in history):",
+        "if volume and not any(volume.blocks.overlaps(other.blocks) for other in history):",
         "if volume and volume not in history:",
     ),
     _one(
