@@ -2,7 +2,6 @@
 
 from contextlib import closing
 from datetime import UTC, datetime
-from pathlib import Path
 
 import dagster as dg
 
@@ -57,38 +56,6 @@ compact = dg.define_asset_job(
     selection=dg.AssetSelection.assets(keys.VOLUMES),
     description="Merge small neighbouring volumes; readers and loads go on meanwhile.",
 )
-
-
-class ExportRange(dg.Config):
-    """One table over `from_block` to `to_block`, both inclusive, as a ZIP in the folder `out`."""
-
-    table: str
-    from_block: int
-    to_block: int
-    out: str
-
-
-@dg.op
-def write_export(
-    context: dg.OpExecutionContext, config: ExportRange, site: dg.ResourceParam[Site]
-) -> None:
-    """Splice the ZIP of a range from the archive's parts (spec 2.8 and 4.1)."""
-    from exporters.exports.splice import write_hashed
-
-    with retried_if_transient(context.retry_number):
-        request = (config.table, config.from_block, config.to_block)
-        layout = site.export(*request, context.log.warning).layout
-        path = Path(config.out) / layout.name
-        sha256 = write_hashed(layout, path)
-    context.add_output_metadata(
-        {"path": dg.MetadataValue.path(path), "bytes": layout.size, "sha256": sha256}
-    )
-
-
-@dg.job(tags=_LONG, description="Write one table over any aligned range of blocks as a ZIP.")
-def export_range() -> None:
-    """One op; its configuration is the request."""
-    write_export()
 
 
 class CheckConfig(dg.Config):
@@ -190,6 +157,6 @@ def collect() -> None:
 
 ALL = (
     *(load, publish, load_and_publish, publish_bundles),
-    *(compact, complete, export_range, verify, collect),
+    *(compact, complete, verify, collect),
 )
 """Every job."""

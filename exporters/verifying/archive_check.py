@@ -34,9 +34,9 @@ from transforms.verifying.findings import (
     Finding,
     Problem,
     Remedy,
+    read_findings,
     replace_zips,
     run_sentences,
-    unreadable,
 )
 from transforms.verifying.proofs import Proof
 from transforms.verifying.verification import QUICK, Kind, Verification
@@ -56,9 +56,8 @@ class ArchiveCheck:
     """One check of one chain's archive.
 
     `holding` is what its warehouse holds; without one, the archive is checked by itself. Each
-    worker holds one ZIP in `scratch` at a time; in memory are the entries of one shard.
-    `with_store` includes the list of all chains, and their page. Errors of the machine pass
-    through.
+    worker holds one ZIP in `scratch` at a time; in memory are the entries of one shard. Errors of
+    the machine pass through.
     """
 
     archive: Archive
@@ -66,7 +65,6 @@ class ArchiveCheck:
     listing: StoreListing
     scratch: Path | None = None
     holding: Holding | None = None
-    with_store: bool = True
     _unpublished: dict[str, set[BlockRange]] = field(default_factory=dict)
     _not_loaded: set[BlockRange] = field(default_factory=set)
 
@@ -90,7 +88,7 @@ class ArchiveCheck:
         yield from self._segments()
         # What follows from sound shards.
         documents = DocumentsCheck(self.archive, self.verification, self._remedy)
-        yield from documents.of_all(sound, unchanged, with_store=self.with_store)
+        yield from documents.of_all(sound, unchanged)
         self.listing.cross_off_shards(self.archive.chain_id, unchanged)
         self.listing.cross_off(document_keys(self.archive, numbers))
 
@@ -144,9 +142,8 @@ class ArchiveCheck:
         self, number: int, paths: Collection[str], pool: ThreadPoolExecutor
     ) -> Iterator[Finding]:
         """Read the ZIPs of the sample that are in a shard which is as it was."""
-        entries, finding = self._entries(number)
-        if finding is not None:
-            yield finding
+        entries, findings = self._entries(number)
+        yield from findings
         chosen = [entry for entry in entries if entry.path in paths]
         yield from self._zips(chosen, self._receipts(number), pool)
 
@@ -154,9 +151,9 @@ class ArchiveCheck:
         self, number: int, paths: Collection[str], sound: list[int], pool: ThreadPoolExecutor
     ) -> Iterator[Finding]:
         archive, receipts = self.archive, self._receipts(number)
-        entries, finding = self._entries(number)
-        if finding is not None:
-            yield finding
+        entries, findings = self._entries(number)
+        yield from findings
+        if findings:
             # What its ZIPs are, nobody says: none of them is a stranger.
             self.listing.cross_off_shards(archive.chain_id, [number])
             return
@@ -179,20 +176,20 @@ class ArchiveCheck:
         documents = DocumentsCheck(archive, self.verification, self._remedy)
         yield from documents.of_shard(number)
 
-    def _entries(self, number: int) -> tuple[Sequence[Entry], Finding | None]:
-        """The entries of a shard; where it cannot be read, what is wrong."""
-        place, problem = self.archive.place(shard_path(number)), Problem.DAMAGED
-        try:
+    def _entries(self, number: int) -> tuple[Sequence[Entry], list[Finding]]:
+        """The entries of a shard; where it cannot be read none, and what is wrong."""
+        entries: list[Entry] = []
+
+        def read() -> str:
             data = self.archive.read(shard_path(number))
-            if data is not None:
-                self.verification.took_document()
-                return self.archive.parse_shard(number, data).entries, None
-            problem, what = Problem.MISSING, "the index names it, and it is not there"
-        except IntegrityError as error:
-            what = str(error)
-        except OSError as error:
-            problem, what = Problem.UNREADABLE, unreadable(error, place)
-        return (), Finding(problem, place, what, self._remedy)
+            if data is None:
+                raise FileNotFoundError(shard_path(number))
+            self.verification.took_document()
+            entries.extend(self.archive.parse_shard(number, data).entries)
+            return ""
+
+        place = self.archive.place(shard_path(number))
+        return entries, [*read_findings(place, read, self._remedy)]
 
     def _present(self, entry: Entry) -> Iterator[Finding]:
         """A ZIP that is not read is there, and its hash file."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from exporters.archive.archive import CHAINS, Archive, chains, read_small
 from exporters.archive.documents import (
@@ -17,16 +18,15 @@ from exporters.archive.hash_lists import ENDING, SIGNATURES, SUMS, parse_sums
 from exporters.archive.lake_place import LAKE
 from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL, unsealed_sql
 from exporters.archive.revisions import REVISIONS, parse_revisions
-from exporters.archive.sound_documents import HOME, INDEX
+from exporters.archive.sound_documents import INDEX
 from exporters.signing_keys import PublicKey, check_signature
 from exporters.verifying.listing import StoreListing
 from transforms.errors import IntegrityError
 from transforms.lake.public_views import file_lists
 from transforms.stores.store import content_sha256
-from transforms.verifying.findings import Finding, Problem, Remedy, unreadable
+from transforms.verifying.findings import Finding, Problem, Remedy, read_findings
 from transforms.verifying.verification import Verification
 
-_ABSENT = "it should be there, and is not"
 _PUT_BACK = Remedy((), "put it back from a mirror or a backup: nothing else says this")
 _SIGN = Remedy(("strata publish",), "with STRATA_SIGNING_KEY set to the right key")
 
@@ -44,23 +44,20 @@ class DocumentsCheck:
         for document in shard_documents(self.archive, number):
             yield from self._document(document)
 
-    def of_all(
-        self, numbers: Sequence[int], unchanged: Collection[int], *, with_store: bool
-    ) -> Iterator[Finding]:
+    def of_all(self, numbers: Sequence[int], unchanged: Collection[int]) -> Iterator[Finding]:
         """Compute what follows from these shards together, and compare it with what is there.
 
         They are sound; that `unchanged` ones follow was compared before. Where something is wrong,
-        what is written after it is not compared, as it may follow from that. `with_store` includes
-        the list of all chains, and their page.
+        what is written after it is not compared, as it may follow from that.
         """
-        problem = self._revisions_problem()
-        if problem is not None:
-            yield problem
+        place = self.archive.place(REVISIONS)
+        for finding in read_findings(place, self._revisions_problem, _PUT_BACK):
+            yield finding
             return
         damaged = Wave.SIGNATURES
         for document in chain_documents(self.archive, numbers, unchanged):
-            if document.wave > damaged or (document.key in (CHAINS, HOME) and not with_store):
-                continue
+            if document.wave > damaged:
+                return
             for finding in self._document(document):
                 damaged = document.wave
                 yield finding
@@ -68,40 +65,30 @@ class DocumentsCheck:
                     return
 
     def _document(self, document: ArchiveDocument) -> Iterator[Finding]:
-        archive, place = self.archive, self.archive.store.describe(document.key)
-        problem = Problem.DAMAGED
-        try:
-            stored = read_small(archive.store, document.key)
-            if stored is not None:
-                self.verification.took_document()
-                if document.key == archive.key(INDEX):
-                    archive.index()
-                elif document.key == CHAINS:
-                    chains(archive.store)
-            if stored == document.content(stored):
-                return
-            what = "it does not follow from what is published"
-            if stored is None:
-                problem, what = Problem.MISSING, _ABSENT
-        except IntegrityError as error:
-            what = str(error)
-        except OSError as error:
-            problem, what = Problem.UNREADABLE, unreadable(error, place)
-        yield Finding(problem, place, what, self.remedy)
+        place = self.archive.store.describe(document.key)
+        yield from read_findings(place, partial(self._problem, document), self.remedy)
 
-    def _revisions_problem(self) -> Finding | None:
-        """What is wrong with the list of replaced files; None, if nothing."""
-        archive, place = self.archive, self.archive.place(REVISIONS)
-        stored = archive.read(REVISIONS)
+    def _problem(self, document: ArchiveDocument) -> str:
+        archive = self.archive
+        stored = read_small(archive.store, document.key)
         if stored is None:
-            is_named = REVISIONS in parse_sums(archive.read(SUMS) or b"")
-            return Finding(Problem.MISSING, place, _ABSENT, _PUT_BACK) if is_named else None
+            raise FileNotFoundError(document.key)
         self.verification.took_document()
-        try:
-            parse_revisions(stored, archive)
-        except IntegrityError as error:
-            return Finding(Problem.DAMAGED, place, str(error), _PUT_BACK)
-        return None
+        if document.key == archive.key(INDEX):
+            archive.index()
+        elif document.key == CHAINS:
+            chains(archive.store)
+        is_right = stored == document.content(stored)
+        return "" if is_right else "it does not follow from what is published"
+
+    def _revisions_problem(self) -> str:
+        stored = self.archive.read(REVISIONS)
+        if stored is not None:
+            self.verification.took_document()
+            parse_revisions(stored, self.archive)
+        elif REVISIONS in parse_sums(self.archive.read(SUMS) or b""):
+            raise FileNotFoundError(REVISIONS)
+        return ""
 
 
 def document_keys(archive: Archive, numbers: Sequence[int]) -> Iterator[str]:
@@ -115,18 +102,17 @@ def document_keys(archive: Archive, numbers: Sequence[int]) -> Iterator[str]:
 def signature_findings(archive: Archive, public_key: PublicKey) -> Iterator[Finding]:
     """Yield which documents of a chain are not signed by the key."""
     for name in SIGNATURES:
-        place = archive.place(f"{name}{ENDING}")
-        data, signature = archive.read(name), archive.read(f"{name}{ENDING}")
-        if data is None:
-            continue  # that it is gone is found where it is read
+        read = partial(_signature_problem, archive, name, public_key)
+        yield from read_findings(archive.place(f"{name}{ENDING}"), read, _SIGN)
+
+
+def _signature_problem(archive: Archive, name: str, public_key: PublicKey) -> str:
+    data, signature = archive.read(name), archive.read(f"{name}{ENDING}")
+    if data is not None:  # that it is gone is found where it is read
         if signature is None:
-            what = f"{name} is not signed, or its signature is gone"
-            yield Finding(Problem.MISSING, place, what, _SIGN)
-            continue
-        try:
-            check_signature(data, signature, public_key, archive.place(name))
-        except IntegrityError as error:
-            yield Finding(Problem.DAMAGED, place, str(error), _SIGN)
+            raise FileNotFoundError(f"{name}{ENDING}")
+        check_signature(data, signature, public_key, archive.place(name))
+    return ""
 
 
 def public_findings(
@@ -152,7 +138,7 @@ def public_findings(
                 yield Finding(Problem.DAMAGED, place, what, again)
     database, place = archive.read(PUBLIC_DATABASE), archive.place(PUBLIC_DATABASE)
     if database is None:
-        yield Finding(Problem.MISSING, place, _ABSENT, again)
+        yield Finding(Problem.MISSING, place, "it is missing", again)
     elif content_sha256(database) != sha256:
         what = f"it does not hash to the SHA-256 that {PUBLIC_SQL} has of it"
         yield Finding(Problem.DAMAGED, place, what, again)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 
 from exporters.archive.archive import Archive
@@ -31,8 +32,8 @@ from transforms.verifying.findings import (
     Remedy,
     make_again,
     put_again,
+    read_findings,
     run_sentences,
-    unreadable,
 )
 from transforms.verifying.verification import YOUNG_SECONDS, Kind, Verification
 from transforms.warehouse.checks.warehouse_check import Holding
@@ -155,22 +156,16 @@ class LakeCheck:
             findings = [*self.listing.present(key, file.bytes, "its table", missing, damaged)]
             yield from findings
             if not findings and file.name in chosen:
-                yield from self._file(key, file, damaged)
+                place, read = (
+                    self.archive.store.describe(key),
+                    partial(self._hash_problem, key, file),
+                )
+                yield from read_findings(place, read, damaged, missing)
                 check.took(Kind.LAKE_FILES, file.bytes)
 
-    def _file(self, key: str, file: ActiveFile, remedy: Remedy) -> Iterator[Finding]:
-        """Hash a file."""
-        store, place = self.archive.store, self.archive.store.describe(key)
-        try:
-            sha256 = object_sha256(store, key)
-        except IntegrityError as error:
-            yield Finding(Problem.DAMAGED, place, str(error), remedy)
-        except OSError as error:
-            yield Finding(Problem.UNREADABLE, place, unreadable(error, place), remedy)
-        else:
-            if not file.is_of(sha256):
-                what = f"it hashes to {sha256}, which is not what its name says"
-                yield Finding(Problem.DAMAGED, place, what, remedy)
+    def _hash_problem(self, key: str, file: ActiveFile) -> str:
+        sha256 = object_sha256(self.archive.store, key)
+        return "" if file.is_of(sha256) else f"it hashes to {sha256}, which its name does not say"
 
     def _remedies(self, version: Version, file: ActiveFile) -> tuple[Remedy, Remedy]:
         """What mends a file that is gone, and one that is damaged."""

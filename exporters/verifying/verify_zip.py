@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -21,7 +22,7 @@ from transforms.errors import IntegrityError, RangeError
 from transforms.scratch import scratch_folder
 from transforms.stores.store import Store, content_sha256
 from transforms.tables.dialect import LineCounter
-from transforms.verifying.findings import Finding, Problem, Remedy, replace_zips, unreadable
+from transforms.verifying.findings import Finding, Problem, Remedy, read_findings, replace_zips
 from transforms.warehouse.manifests.receipts import Receipt
 
 _CHUNK_BYTES = 1024 * 1024
@@ -49,39 +50,23 @@ class ZipReader:
     def findings(self, entry: Entry, receipt: Receipt | None) -> list[Finding]:
         """Compare a ZIP, and what lies beside it, with its entry, and that with the receipt."""
         place, again = self.archive.place(entry.path), replace_zips(entry.table, entry.blocks)
-        findings = []
-        try:
-            key = self.archive.key(entry.path)
-            with _local_copy(self.archive.store, key, self.scratch) as copy:
-                if what := self._problem(entry, copy):
-                    findings.append(Finding(Problem.DAMAGED, place, what, again))
-                elif what := _disagreement(entry, receipt):
-                    remedy = Remedy(again.commands, "if the warehouse is right")
-                    findings.append(Finding(Problem.DISAGREEMENT, place, what, remedy))
-        except FileNotFoundError:
-            what = "the index names it, and it is not there"
-            findings.append(Finding(Problem.MISSING, place, what, self.missing))
-        except IntegrityError as error:
-            findings.append(Finding(Problem.DAMAGED, place, str(error), again))
-        except OSError as error:
-            findings.append(Finding(Problem.UNREADABLE, place, unreadable(error, place), again))
-        return [*findings, *self._hash_file(entry, again)]
+        found = [*read_findings(place, partial(self._zip_problem, entry), again, self.missing)]
+        if not found and (what := _disagreement(entry, receipt)):
+            remedy = Remedy(again.commands, "if the warehouse is right")
+            found.append(Finding(Problem.DISAGREEMENT, place, what, remedy))
+        read = partial(self._hash_file_problem, entry)
+        return [*found, *read_findings(f"{place}.sha256", read, again, self.missing)]
 
-    def _hash_file(self, entry: Entry, again: Remedy) -> Iterator[Finding]:
-        place = self.archive.place(f"{entry.path}.sha256")
-        try:
-            content = self.archive.read(f"{entry.path}.sha256")
-        except IntegrityError as error:
-            yield Finding(Problem.DAMAGED, place, str(error), self.missing)
-        except OSError as error:
-            yield Finding(Problem.UNREADABLE, place, unreadable(error, place), self.missing)
-        else:
-            if content is None:
-                what = "it should be there, and is not"
-                yield Finding(Problem.MISSING, place, what, self.missing)
-            elif content != hash_line(entry):
-                what = "it does not say what the index says"
-                yield Finding(Problem.DAMAGED, place, what, again)
+    def _hash_file_problem(self, entry: Entry) -> str:
+        content = self.archive.read(f"{entry.path}.sha256")
+        if content is None:
+            raise FileNotFoundError(f"{entry.path}.sha256")
+        return "" if content == hash_line(entry) else "it does not say what the index says"
+
+    def _zip_problem(self, entry: Entry) -> str:
+        key = self.archive.key(entry.path)
+        with _local_copy(self.archive.store, key, self.scratch) as copy:
+            return self._problem(entry, copy)
 
     def _problem(self, entry: Entry, copy: Path) -> str:
         """How a ZIP is not what its entry says; "" if it is."""

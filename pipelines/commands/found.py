@@ -10,11 +10,8 @@ from pipelines.site.site_check import count_rows, summary
 from transforms.verifying.findings import Finding, Remedy
 from transforms.verifying.verification import Kind, Verification
 
-_PLACES = {
-    "publish": ("warehouse", "archive"),
-    "status": ("warehouse", "archive"),
-    **dict.fromkeys(("repair", "load", "sql", "compact"), ("warehouse",)),
-}
+_WAREHOUSE = ("warehouse",)
+_PLACES = {"publish": (*_WAREHOUSE, "archive"), "repair": _WAREHOUSE, "load": _WAREHOUSE}
 """The places that a command of a remedy can be given."""
 
 

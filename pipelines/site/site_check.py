@@ -102,11 +102,10 @@ def _archive(
         elif not chain_ids:
             what = "there is no archive here: is this the right place?"
             yield Finding(Problem.NOTHING, place, what, _RIGHT_PLACE)
-        for number, chain_id in enumerate(chain_ids):
+        for chain_id in chain_ids:
             archive = site.archive(chain_id)
             held = holding if chain_id == own else None
-            documents = ArchiveCheck(archive, check, listing, scratch, held, number == 0)
-            yield from documents.findings()
+            yield from ArchiveCheck(archive, check, listing, scratch, held).findings()
             yield from public_findings(archive, check, listing, PUBLISH if held else RESTORE)
             yield from _lake(site, check, archive, listing, held)
             if public_key is not None:

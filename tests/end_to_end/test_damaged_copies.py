@@ -14,14 +14,11 @@ from io import BytesIO
 from pathlib import Path
 from zipfile import ZipFile
 
-import dagster as dg
 import pytest
 
 from api.core.descriptors import message_class
 from api.core.telemetry import log
 from exporters.zip_names import zip_name
-from pipelines.assembly import definitions
-from pipelines.settings import Settings
 from tests.api.rpc.kit import FailedCallError, client_of, messages, outcome
 from tests.api.server_kit import serving, settings
 from tests.api.site_kit import CHAIN, FIRST, SECOND, THIRD, Site, small_site
@@ -70,45 +67,6 @@ def by_command(site: Site, folder: Path) -> Outcome:
     for warning in result["warnings"]:
         assert warning in done.stderr.replace("\n", "")
     return Outcome(Path(result["path"]).read_bytes(), "; ".join(result["warnings"]))
-
-
-def by_job(site: Site, folder: Path) -> Outcome:
-    where = Settings(
-        source=str(site.source_folder),
-        warehouse=str(site.warehouse.cache),
-        archive=str(site.root / "archive"),
-    )
-    wanted = {
-        "table": TABLE,
-        "from_block": WHOLE.first,
-        "to_block": WHOLE.last,
-        "out": str(folder),
-    }
-    done = (
-        definitions(where)
-        .resolve_job_def("export_range")
-        .execute_in_process(
-            run_config={
-                "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
-                "ops": {"write_export": {"config": wanted}},
-            },
-            raise_on_error=False,
-        )
-    )
-    if not done.success:
-        assert not list(folder.glob("*.zip"))
-        return Outcome(None, "", str(failure_of(done)))
-    (output,) = (e for e in done.all_events if e.event_type_value == "STEP_OUTPUT")
-    found = output.step_output_data.metadata["warnings"].value
-    assert isinstance(found, list)
-    path = folder / zip_name(CHAIN, TABLE, WHOLE)
-    return Outcome(path.read_bytes(), "; ".join(map(str, found)))
-
-
-def failure_of(done: dg.ExecuteInProcessResult) -> object:
-    (failed,) = (e for e in done.all_events if e.event_type_value == "STEP_FAILURE")
-    error = failed.step_failure_data.error
-    return error.cause or error if error else ""
 
 
 def by_rest(site: Site, folder: Path) -> Outcome:
@@ -166,7 +124,6 @@ def records_of(*loggers: logging.Logger) -> Iterator[list[str]]:
 
 SHELLS: dict[str, Shell] = {
     "strata export": by_command,
-    "Dagster": by_job,
     "REST": by_rest,
     "gRPC": by_grpc,
 }

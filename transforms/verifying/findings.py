@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
 from transforms.block_range import BlockRange, contiguous_runs
+from transforms.errors import IntegrityError
 
 _MOST_RUNS = 20
 
@@ -70,7 +71,6 @@ REPAIR_AND_LOAD = Remedy(
 )
 LOAD = Remedy(("strata load",))
 FIRST_LOAD = Remedy(LOAD.commands, "only if this is the place that is meant, and is mounted")
-MADE_AGAIN = Remedy(("strata status",), "the next command makes it again")
 RESTORE = Remedy(
     (), "put it back from a backup, or run strata publish with the warehouse of this chain"
 )
@@ -101,11 +101,6 @@ def move_away(place: str) -> Remedy:
     return Remedy((f"{tool} {shlex.quote(place)} .",), "or delete it")
 
 
-def remove(place: str, *then: str) -> Remedy:
-    """Remove a file of this machine that is made again."""
-    return Remedy((f"rm {shlex.quote(place)}", *then))
-
-
 def run_sentences(segments: Iterable[BlockRange]) -> Iterator[tuple[BlockRange, str]]:
     """The first runs of segments, each with the beginning of a sentence; then the others as one."""
     runs = [*contiguous_runs(segments)]
@@ -113,6 +108,23 @@ def run_sentences(segments: Iterable[BlockRange]) -> Iterator[tuple[BlockRange, 
         yield run, f"blocks {run} are"
     if rest := runs[_MOST_RUNS:]:
         yield BlockRange(rest[0].first, rest[-1].last), f"{len(rest)} more runs of blocks are"
+
+
+def read_findings(
+    place: str, read: Callable[[], str], damaged: Remedy, missing: Remedy | None = None
+) -> Iterator[Finding]:
+    """What is wrong with a file: what `read` says, or fails with; nothing where that is ""."""
+    problem, remedy = Problem.DAMAGED, damaged
+    try:
+        what = read()
+    except FileNotFoundError:
+        problem, what, remedy = Problem.MISSING, "it is missing", missing or damaged
+    except IntegrityError as error:
+        what = str(error)
+    except OSError as error:
+        problem, what = Problem.UNREADABLE, unreadable(error, place)
+    if what:
+        yield Finding(problem, place, what, remedy)
 
 
 def unreadable(error: OSError, place: str) -> str:

@@ -352,8 +352,8 @@ def test_data_files_of_a_load_that_was_killed_long_ago_go_once_the_blocks_are_lo
     assert left.exists()
     Path(place.settings.source, f"{KIT_CHAIN}-1-31-40.zip").unlink()
     make_segment(place.settings, 3)
-    (finding,) = [row for row in remedied(place) if row["problem"] == "orphan"]
-    assert (finding["where"], "move it away" in finding["remedy"]) == (str(left), True)
+    place.run("load")
+    place.run("compact")
     assert not left.exists()
 
 
@@ -432,7 +432,7 @@ def test_any_bit_that_flips_is_found(place: Place) -> None:
     snapshot = place.site.warehouse.snapshot()
     assert snapshot is not None
     loaded = [place.warehouse / key for key in snapshot.named_keys()]
-    loaded += [_newest_snapshot(place), place.warehouse / "seen.json"]
+    loaded.append(_newest_snapshot(place))
     archived = [
         path for path in place.archive.rglob("*") if path.is_file() and ".strata" not in str(path)
     ]

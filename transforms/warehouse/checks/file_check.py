@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +14,7 @@ from transforms.objects import StoredFile
 from transforms.stores.store import content_sha256
 from transforms.tables.file_columns import OWN_TYPES, FileColumn, duck_type
 from transforms.tables.registry import TableSchema, fold_case
-from transforms.verifying.findings import REPAIR, Finding, Problem, Remedy, remove, unreadable
+from transforms.verifying.findings import REPAIR, Finding, Problem, Remedy, unreadable
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.lost_files import MISSING, damage
 from transforms.warehouse.load.rendering import rendering_problem, table_digests
@@ -44,7 +45,7 @@ def file_findings(backing: Backing, file: StoredFile, remedy: Remedy) -> Iterato
         yield Finding(Problem.UNREADABLE, place, unreadable(error, place), remedy)
     if copy and copy.exists() and content_sha256(copy) != file.sha256:
         what = f"this copy of {place} does not hash to {file.sha256}"
-        yield Finding(Problem.DAMAGED, str(copy), what, remove(str(copy)))
+        yield Finding(Problem.DAMAGED, str(copy), what, Remedy((f"rm {shlex.quote(str(copy))}",)))
 
 
 def damage_finding(place: str, problem: str, remedy: Remedy) -> Finding:

@@ -1,4 +1,4 @@
-"""What is wrong with a warehouse besides its volumes: the log, the file of views, strange files."""
+"""What is wrong with a warehouse besides its volumes: the log, strange files."""
 
 from __future__ import annotations
 
@@ -6,33 +6,24 @@ from collections.abc import Iterator
 
 from transforms.verifying.findings import (
     FIRST_LOAD,
-    MADE_AGAIN,
     REPAIR,
     Finding,
     Problem,
-    Remedy,
     move_away,
-    remove,
-    unreadable,
 )
 from transforms.verifying.verification import Verification
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.log.log import LOG, is_snapshot_key, snapshot_key
-from transforms.warehouse.log.newest_snapshot import NewestSnapshot
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.merge.sweep import (
     ORPHAN_SECONDS,
     Coverage,
     folder_listing,
-    named_blocks,
     unnamed,
 )
 from transforms.warehouse.repair.older_log import LogState, lacking
-from transforms.warehouse.views.catalog_file import OWN_VIEWS, CatalogFile, read_record
 
 _DAY_SECONDS = 24 * 3600.0
-VIEWS_MADE_AGAIN = Remedy(('strata sql "select 1"',), f"it makes the file anew; {OWN_VIEWS}")
-_LOAD_AND_SWEEP = Remedy(("strata load", "strata compact"), "if it stays, move it away")
 
 
 def log_findings(
@@ -50,10 +41,6 @@ def log_findings(
         yield Finding(Problem.DAMAGED, where, problem, REPAIR)
     if state.conflict:
         yield Finding(Problem.DAMAGED, place, state.conflict, REPAIR)
-    memory = NewestSnapshot(backing.cache)
-    if memory.path.exists() and memory.snapshot() is None:
-        what = "what this machine remembers of the log is damaged"
-        yield Finding(Problem.DAMAGED, str(memory.path), what, MADE_AGAIN)
 
 
 def nothing(backing: Backing, *, has_volumes: bool) -> Finding:
@@ -63,22 +50,6 @@ def nothing(backing: Backing, *, has_volumes: bool) -> Finding:
         return Finding(Problem.MISSING, backing.store.describe(LOG), what, REPAIR)
     what = "there is no warehouse, or it is empty: is this the right place, and is it mounted?"
     return Finding(Problem.NOTHING, backing.store.describe(), what, FIRST_LOAD)
-
-
-def view_findings(backing: Backing) -> Iterator[Finding]:
-    """What is wrong with the file that an analyst opens, if there is one.
-
-    That it shows an older snapshot is not: the next command makes it new.
-    """
-    path = CatalogFile.of(backing).path()
-    if not path.exists():
-        return
-    place = str(path)
-    try:
-        if difference := read_record(path).difference(path):
-            yield Finding(Problem.DAMAGED, place, difference, VIEWS_MADE_AGAIN)
-    except OSError as error:
-        yield Finding(Problem.UNREADABLE, place, unreadable(error, place), remove(place))
 
 
 def orphan_findings(backing: Backing, snapshot: Snapshot) -> Iterator[Finding]:
@@ -103,8 +74,7 @@ def orphan_findings(backing: Backing, snapshot: Snapshot) -> Iterator[Finding]:
             continue
         elif age > ORPHAN_SECONDS and not coverage.is_removable(info.key):
             what = "no snapshot names it, and no sweep removes it"
-            remedy = _LOAD_AND_SWEEP if named_blocks(info.key) else move_away(place)
-            yield Finding(Problem.ORPHAN, place, what, remedy)
+            yield Finding(Problem.ORPHAN, place, what, move_away(place))
 
 
 def _run_of(key: str) -> str:

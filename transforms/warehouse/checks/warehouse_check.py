@@ -26,7 +26,6 @@ from transforms.warehouse.checks.log_check import (
     log_findings,
     nothing,
     orphan_findings,
-    view_findings,
 )
 from transforms.warehouse.checks.volume_check import VolumeCheck
 from transforms.warehouse.files.backing import Backing
@@ -116,7 +115,6 @@ class WarehouseCheck:
                 yield from self._file(refused.copy, REPAIR)
         if snapshot.captures:
             yield from self._file(snapshot.captures, REPAIR_AND_LOAD)
-        yield from view_findings(self._backing)
         yield from orphan_findings(self._backing, snapshot)
         yield from self._volumes(snapshot)
 
