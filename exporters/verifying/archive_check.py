@@ -117,13 +117,9 @@ class ArchiveCheck:
 
     def _sampled(self) -> Mapping[int, Collection[str]]:
         """The ZIPs of all shards that a quick check reads: their paths by shard."""
-        prefix = self.archive.key("")
         chosen: dict[int, set[str]] = {}
-        for key in self.listing.sample(prefix, ".zip", QUICK[Kind.ZIPS]):
-            first = key.rsplit("-", 2)[-2]
-            if first.isdecimal():  # others are strangers
-                number = shard_number(BlockRange(int(first), int(first)))
-                chosen.setdefault(number, set()).add(key.removeprefix(prefix))
+        for number, key in self.listing.sampled_zips(self.archive.chain_id, QUICK[Kind.ZIPS]):
+            chosen.setdefault(number, set()).add(key.removeprefix(self.archive.key("")))
         return chosen
 
     def _proof(self, number: int) -> Proof:

@@ -39,7 +39,6 @@ _TABLE = (
     "create table objects (key text primary key, size, version, modified, chain, shard) "
     "without rowid"
 )
-_LIKE = "key >= ? and key < ? and key glob ?"
 _FIND = "select key, size, version, modified from objects where "
 
 
@@ -118,18 +117,23 @@ class StoreListing:
 
     def sizes(self, first: str, ending: str) -> tuple[int, int]:
         """How many listed keys begin and end so, and how many bytes they have."""
-        query = f"select count(*), coalesce(sum(size), 0) from objects where {_LIKE}"  # noqa: S608 - ours
+        query = (
+            "select count(*), coalesce(sum(size), 0) from objects "
+            "where key >= ? and key < ? and key glob ?"
+        )
         with self._on_disk():
             values = [first, f"{first}\U0010ffff", f"*{ending}"]
             count, size = self._con.execute(query, values).fetchone()
         return int(count), int(size)
 
-    def sample(self, first: str, ending: str, number: int) -> list[str]:
-        """So many of the listed keys that begin and end so, at random."""
-        query = f"select key from objects where {_LIKE} order by random() limit ?"  # noqa: S608 - ours
+    def sampled_zips(self, chain_id: str, number: int) -> list[tuple[int, str]]:
+        """So many of a chain's ZIPs at random, each by its shard."""
+        query = (
+            "select shard, key from objects where chain = ? and key glob '*.zip' "
+            "order by random() limit ?"
+        )
         with self._on_disk():
-            values = [first, f"{first}\U0010ffff", f"*{ending}", number]
-            return [str(key) for (key,) in self._con.execute(query, values)]
+            return self._con.execute(query, [chain_id, number]).fetchall()
 
     def cross_off(self, keys: Iterable[str]) -> None:
         """These are accounted for."""

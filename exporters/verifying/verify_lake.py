@@ -6,13 +6,13 @@ blocks, which is proven there to render the CSV of every segment.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 
 from exporters.archive.archive import Archive
-from exporters.archive.lake_place import LAKE, LOG, STATE_MANIFEST
+from exporters.archive.lake_place import LAKE, LOG
 from exporters.archive.sound_documents import sound_index
 from exporters.archive.sums import completeness
 from exporters.lake.lake_files import SEGMENT_TABLES, Lake, file_name
@@ -98,20 +98,10 @@ class LakeCheck:
                 remedy = make_again(place if is_history else lake.place(table))
             for what in _log_problems(version):
                 yield Finding(Problem.DAMAGED, place, what, remedy)
-        elif is_history or table in self._states:  # what lies in other folders, nothing names
+        elif is_history:  # what lies in other folders, nothing names
             self._damaged.add(table)
-            yield Finding(Problem.MISSING, place, "the table has no log", self._publish)
-
-    @property
-    def _states(self) -> Collection[str]:
-        """The tables of current state that are loaded."""
-        catalog = self.holding.catalog if self.holding else None
-        states = catalog.states() if catalog else ()
-        return [STATE_MANIFEST, *(table for state in states for table in state.shapes)]
-
-    @property
-    def _publish(self) -> Remedy:
-        return RESTORE if self.holding is None else LAKE_PUBLISH
+            remedy = RESTORE if self.holding is None else LAKE_PUBLISH
+            yield Finding(Problem.MISSING, place, "the table has no log", remedy)
 
     def _compared(
         self,
@@ -156,10 +146,8 @@ class LakeCheck:
             findings = [*self.listing.present(key, file.bytes, "its table", missing, damaged)]
             yield from findings
             if not findings and file.name in chosen:
-                place, read = (
-                    self.archive.store.describe(key),
-                    partial(self._hash_problem, key, file),
-                )
+                place = version.lake.place(version.table, file.name)
+                read = partial(self._hash_problem, key, file)
                 yield from read_findings(place, read, damaged, missing)
                 check.took(Kind.LAKE_FILES, file.bytes)
 

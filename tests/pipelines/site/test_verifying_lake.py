@@ -275,15 +275,13 @@ LOGS: tuple[tuple[str, Callable[[Path], object]], ...] = (
     ("deposits", _without_a_commit),
     ("orders", shutil.rmtree),
     ("manifests", shutil.rmtree),
-    ("the state", shutil.rmtree),
 )
 
 
 def test_a_log_that_is_lost_or_damaged_is_made_again(place: Place) -> None:
     """One after the other: all that a check finds is of the table that has just been damaged."""
-    state = _state(place).parent
     for table, damage in LOGS:
-        log = (state if table == "the state" else place.lake / table) / "_delta_log"
+        log = place.lake / table / "_delta_log"
         damage(log)
         findings = mended(place, log, *CHECK)
         tables = {where.partition("/")[0] for _, where in problems(place, findings)}
