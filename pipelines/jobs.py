@@ -25,10 +25,7 @@ load = dg.define_asset_job(
     description="Load segments into the warehouse and check them; publish nothing.",
 )
 
-# Bundles have a job of their own: they are about all segments, not about those of a run.
-_EXPORTS = (
-    dg.AssetSelection.groups(keys.ARCHIVE) - dg.AssetSelection.assets(keys.BUNDLES)
-) | dg.AssetSelection.groups(keys.LAKE)
+_EXPORTS = dg.AssetSelection.groups(keys.ARCHIVE) | dg.AssetSelection.groups(keys.LAKE)
 
 publish = dg.define_asset_job(
     "publish",
@@ -41,14 +38,6 @@ load_and_publish = dg.define_asset_job(
     selection=dg.AssetSelection.groups(keys.WAREHOUSE) | _EXPORTS,
     description="Everything, for the segments of a run: load, check, publish, index, lake.",
 )
-
-publish_bundles = dg.define_asset_job(
-    "publish_bundles",
-    tags=_LONG,
-    selection=dg.AssetSelection.assets(keys.BUNDLES),
-    description="Publish the bundles that have become due.",
-)
-
 
 compact = dg.define_asset_job(
     "compact",
@@ -156,7 +145,7 @@ def collect() -> None:
 
 
 ALL = (
-    *(load, publish, load_and_publish, publish_bundles),
+    *(load, publish, load_and_publish),
     *(compact, complete, verify, collect),
 )
 """Every job."""

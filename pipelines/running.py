@@ -19,7 +19,7 @@ from pipelines.instance import (
     only_command_line,
     open_instance,
 )
-from pipelines.jobs import load_and_publish, publish_bundles
+from pipelines.jobs import load_and_publish
 from pipelines.lasting_objects import lasting_objects
 from pipelines.machine_name import machine_tags
 from pipelines.old_runs import NEWEST_KEPT, remove_old_runs
@@ -32,13 +32,13 @@ from transforms import interrupts
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """A run of one batch (None: of the bundles): its id, and why it failed unless it is empty.
+    """A run of one batch: its id, and why it failed unless it is empty.
 
     `affects_all` says that the others would fail the same way: a setting, a full disk, no network;
     `of_machine` that it is one of the latter two.
     """
 
-    batch: Batch | None
+    batch: Batch
     run_id: str
     failure: str = ""
     affects_all: bool = False
@@ -70,8 +70,6 @@ def run_everything(
                 return
             if finished.failure:
                 waiting.extendleft(reversed(_rest(site, batch, partitions)))
-        if site.settings.bundle:
-            report(runner.run(publish_bundles.name, None))
         # Where no daemon does so; one run comes at a time, so few become old.
         days = site.settings.keep_runs_days
         remove_old_runs(instance, days, datetime.now(UTC), most=NEWEST_KEPT)
@@ -101,11 +99,11 @@ class _Runner:
     instance: dg.DagsterInstance
     definitions: dg.Definitions
 
-    def run(self, job: str, batch: Batch | None) -> FinishedRun:
+    def run(self, job: str, batch: Batch) -> FinishedRun:
         # Its steps go by one snapshot, and by what they commit themselves.
         with self.site.warehouse.one_look():
             tags = {
-                **(batch_tags(batch) if batch else {}),
+                **batch_tags(batch),
                 **COMMAND_LINE_TAG,
                 **machine_tags(),
             }

@@ -5,13 +5,12 @@ from collections.abc import Mapping
 import dagster as dg
 
 from pipelines.run_requests import QUIET
-from pipelines.settings import Settings
 
 _QUICK = QUIET | {"ops": {"prove_everything": {"config": {"quick": True}}}}
 
 
-def schedules(settings: Settings) -> list[dg.ScheduleDefinition]:
-    """Bundles every hour, where the setting asks for them; small volumes merged every hour.
+def schedules() -> list[dg.ScheduleDefinition]:
+    """Small volumes are merged every hour.
 
     Every day a listing of the archive is held against its index, what is missing is made again, and
     what the lake no longer needs is removed, as are old runs.
@@ -20,7 +19,6 @@ def schedules(settings: Settings) -> list[dg.ScheduleDefinition]:
     data node's new segments, as only its own user may collect them.
     """
     return [
-        _schedule("bundles_every_hour", "publish_bundles", "17 * * * *", bool(settings.bundle)),
         _schedule("collect_every_ten_minutes", "collect", "*/10 * * * *", False),
         _schedule("compact_every_hour", "compact", "47 * * * *"),
         _schedule("complete_every_day", "complete", "2 2 * * *"),

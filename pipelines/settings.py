@@ -40,7 +40,7 @@ NodeUrl = Annotated[
 class Settings(Locations):
     """Where things lie and how they are made; the variable of a field is `STRATA_<FIELD>`.
 
-    `bundle` is the number of consecutive segments of a bundle (0: none); `batch` the most
+    `batch` is the most
     segments that one Dagster run takes; `poll_seconds` the time between two looks at the source;
     `require_id_chain` lets a load refuse a segment that contradicts the chain of the
     network's ids; `lake` lets what is published go into the lake of
@@ -56,7 +56,6 @@ class Settings(Locations):
     its last one.
     """
 
-    bundle: Natural = 0
     batch: Positive = 100
     poll_seconds: Positive = 60
     require_id_chain: Switch = False

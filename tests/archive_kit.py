@@ -68,9 +68,8 @@ def part_request(
     name = csv_name(CHAIN, table, version, blocks)
     part = write_part_zip(path, name, columns.header, [body], rows)
     sha256 = hashlib.sha256(columns.header + body).hexdigest()
-    return PublishRequest(
-        table, path, (segment_source(blocks, version),), (columns,), rows, (sha256,), part.sha256
-    )
+    source = segment_source(blocks, version)
+    return PublishRequest(path, part.member, source, columns, sha256, part.sha256)
 
 
 def segment_source(blocks: BlockRange, version: int = 1) -> SegmentSource:

@@ -19,7 +19,6 @@ from exporters.archive.shards import (
     Shard,
     shard_path,
     table_columns,
-    table_entries,
 )
 from transforms.block_range import BlockRange
 from transforms.bounded_cache import BoundedCache
@@ -109,15 +108,12 @@ class Archive:
 
         Reads the index, unless it is given, and together the shards that such ZIPs can be in.
         """
-        numbers = (index or self.index()).reaching(blocks)
-        read_shard = partial(self.table_entries, table)
-        for entries in asked_together(self.store, read_shard, numbers):
-            yield from (entry for entry in entries if entry.blocks.overlaps(blocks))
-
-    def table_entries(self, table: str, number: int) -> tuple[Entry, ...]:
-        """Read the published ZIPs of a table in a shard that the index names."""
-        place = self.place(shard_path(number))
-        return table_entries(self.shard_bytes(number), table, place, self.chain_id, number)
+        numbers = [*(index or self.index()).reaching(blocks)]
+        contents = asked_together(self.store, self.shard_bytes, numbers)
+        for number, data in zip(numbers, contents, strict=True):
+            for entry in self.parse_shard(number, data).entries:
+                if entry.table == table and entry.blocks.overlaps(blocks):
+                    yield entry
 
     def csvs_inside(
         self,

@@ -29,11 +29,8 @@ class BlockDay:
 
 
 def days_of(entries: Iterable[Entry]) -> tuple[BlockDay, ...]:
-    """The days on which segments with a ZIP of their own begin or end, ascending.
-
-    Bundles repeat these, and their CSVs span several segments.
-    """
-    singles = [entry for entry in entries if not entry.is_bundle]
+    """The days on which segments begin or end, ascending."""
+    singles = [*entries]
     rows: dict[BlockRange, list[tuple[str, int]]] = {}
     for entry in singles:
         rows.setdefault(entry.blocks, []).append((entry.table, entry.rows))

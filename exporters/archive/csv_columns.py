@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
-from exporters.archive.entries import Json, range_of
-from exporters.archive.entry_names import NamedZip, check_names
+from exporters.archive.entries import Json, check_names, range_of
 from exporters.zips.container import Member, local_header_size
 from exporters.zips.runs import STREAM_END, Run
 from transforms.block_range import BlockRange
@@ -25,19 +24,16 @@ def _numbers() -> array[int]:
 
 @dataclass(frozen=True, slots=True)
 class CsvColumns:
-    """CSVs of published ZIPs, a row each: those of a ZIP one after the other, ZIPs ascending.
+    """Published ZIPs, a row each, ascending: their blocks, and the CSV in each.
 
-    What is said of a ZIP stands in the row of each of its CSVs. `numbers` count these from 0;
-    `starts` are where their local headers begin in the ZIP, `offsets` where their data does;
-    `zip_sha256` has the bytes of one hash after the other.
+    `offsets` are where its data begins in the ZIP; `zip_sha256` has the bytes of one hash after the
+    other.
     """
 
     table: str
     firsts: array[int] = field(default_factory=_numbers)
     lasts: array[int] = field(default_factory=_numbers)
     rows: array[int] = field(default_factory=_numbers)
-    numbers: array[int] = field(default_factory=_numbers)
-    starts: array[int] = field(default_factory=_numbers)
     offsets: array[int] = field(default_factory=_numbers)
     header_deflated: array[int] = field(default_factory=_numbers)
     header_plain: array[int] = field(default_factory=_numbers)
@@ -45,8 +41,6 @@ class CsvColumns:
     body_deflated: array[int] = field(default_factory=_numbers)
     body_plain: array[int] = field(default_factory=_numbers)
     body_crcs: array[int] = field(default_factory=_numbers)
-    zip_firsts: array[int] = field(default_factory=_numbers)
-    zip_lasts: array[int] = field(default_factory=_numbers)
     zip_bytes: array[int] = field(default_factory=_numbers)
     zip_sha256: bytearray = field(default_factory=bytearray)
     names: list[str] = field(default_factory=list)
@@ -70,23 +64,13 @@ class CsvColumns:
     def __len__(self) -> int:
         return len(self.firsts)
 
-    def zip_of(self, row: int) -> ZipRow:
-        """The ZIP in which the CSV of a row lies."""
-        return ZipRow(self, row - self.numbers[row])
-
-    def member(self, row: int) -> Member:
-        """A CSV as a member of its ZIP."""
-        header = Run(self.header_deflated[row], self.header_plain[row], self.header_crcs[row])
-        body = Run(self.body_deflated[row], self.body_plain[row], self.body_crcs[row])
-        return Member(self.names[row], self.starts[row], header, body, self.rows[row])
-
 
 _COLUMNS = tuple(column.name for column in fields(CsvColumns) if column.name != "table")
 
 
 @dataclass(frozen=True, slots=True)
 class ZipRow:
-    """A published ZIP by the row of its first CSV: what it takes to read and to prove it."""
+    """A published ZIP by its row: what it takes to read and to prove it."""
 
     columns: CsvColumns
     row: int
@@ -115,16 +99,15 @@ class ZipRow:
     @property
     def blocks(self) -> BlockRange:
         """Its blocks."""
-        return BlockRange(self.columns.zip_firsts[self.row], self.columns.zip_lasts[self.row])
+        return BlockRange(self.columns.firsts[self.row], self.columns.lasts[self.row])
 
     @property
-    def zip_members(self) -> tuple[Member, ...]:
-        """Its members, as the index has their runs."""
-        numbers = self.columns.numbers
-        stop = self.row + 1
-        while stop < len(numbers) and numbers[stop]:
-            stop += 1
-        return tuple(map(self.columns.member, range(self.row, stop)))
+    def member(self) -> Member:
+        """Its only member, as the index has its runs."""
+        csvs, row = self.columns, self.row
+        header = Run(csvs.header_deflated[row], csvs.header_plain[row], csvs.header_crcs[row])
+        body = Run(csvs.body_deflated[row], csvs.body_plain[row], csvs.body_crcs[row])
+        return Member(csvs.names[row], 0, header, body, csvs.rows[row])
 
 
 def csv_columns(
@@ -140,7 +123,7 @@ def csv_columns(
     named by what it holds, and what reading a document that has other values can raise.
     """
     schemas = {name: TableSchema(table, schema) for name, schema in columns.items()}
-    rows = [row for item in items for row in _rows(item, schemas, place, chain_id)]
+    rows = [_row(item, schemas, place, chain_id) for item in items]
     csvs = CsvColumns(table)
     for name, column in zip(_COLUMNS, zip(*rows, strict=True), strict=bool(rows)):
         getattr(csvs, name).extend(_hash_bytes(column) if name == "zip_sha256" else column)
@@ -155,21 +138,16 @@ def _hash_bytes(hashes: Sequence[str]) -> bytes:
     return data
 
 
-def _rows(
+def _row(
     item: Json, schemas: Mapping[str, TableSchema], place: str, chain_id: str
-) -> Iterator[tuple[object, ...]]:
-    """The rows of a ZIP's CSVs, their values in the order of the columns."""
-    path = item["path"]
-    segments = [range_of(segment) for segment in item["segments"]]
-    csvs = [(csv["name"], csv["schema_version"], range_of(csv)) for csv in item["members"]]
-    named = NamedZip(item["table"], path, segments, csvs)
-    check_names(named, chain_id, place)
-    whole = (segments[0].first, segments[-1].last, item["bytes"], item["sha256"])
-    start = 0
-    for number, (csv, (name, _, blocks)) in enumerate(zip(item["members"], csvs, strict=True)):
-        header, body = csv["runs"]["header"], csv["runs"]["body"]
-        deflated = header[0] + body[0] + len(STREAM_END)
-        offset = start + local_header_size(name, deflated, header[1] + body[1])
-        places = (blocks.first, blocks.last, csv["rows"], number, start, offset)
-        yield (*places, *header, *body, *whole, name, path, schemas[csv["schema"]])
-        start = offset + deflated
+) -> tuple[object, ...]:
+    """The row of a ZIP, its values in the order of the columns."""
+    csv, blocks = item["csv"], range_of(item)
+    name, path = csv["name"], item["path"]
+    check_names(chain_id, item["table"], path, name, item["schema_version"], blocks, place)
+    header, body = csv["runs"]["header"], csv["runs"]["body"]
+    deflated = header[0] + body[0] + len(STREAM_END)
+    offset = local_header_size(name, deflated, header[1] + body[1])
+    places = (blocks.first, blocks.last, item["rows"], offset)
+    whole = (item["bytes"], item["sha256"], name, path, schemas[csv["schema"]])
+    return (*places, *header, *body, *whole)

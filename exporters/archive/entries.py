@@ -6,13 +6,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from exporters.zip_names import NameStyle, csv_name, zip_name
 from exporters.zips.container import Member
 from exporters.zips.runs import Run
 from transforms.block_range import BlockRange
+from transforms.errors import IntegrityError
 from transforms.segments.id_chain import IdRun
 from transforms.tables.registry import Column, TableSchema
 
 Json = dict[str, Any]
+
+# Of 75,000 entries, iterating over the class takes as long as the names.
+_STYLES = tuple(NameStyle)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,7 @@ class SegmentSource:
 
 @dataclass(frozen=True, slots=True)
 class Csv:
-    """One CSV inside a ZIP: rows without the header, length in bytes, SHA-256 of the text.
+    """The CSV inside a ZIP: rows without the header, length in bytes, SHA-256 of the text.
 
     `runs` are its header run and its body runs, so that it can be spliced without a look into the
     ZIP. `times` are those of its first and last block (RFC 3339, UTC, microseconds), which only a
@@ -45,8 +50,6 @@ class Csv:
     """
 
     name: str
-    version: int
-    blocks: BlockRange
     rows: int
     bytes: int
     sha256: str
@@ -63,39 +66,28 @@ class Entry:
     path: str
     bytes: int
     sha256: str
-    segments: tuple[SegmentSource, ...]
-    members: tuple[Csv, ...]
+    segment: SegmentSource
+    csv: Csv
 
     @property
     def blocks(self) -> BlockRange:
-        """From the first segment's first block to the last one's last."""
-        return BlockRange(self.segments[0].blocks.first, self.segments[-1].blocks.last)
+        """The blocks of its segment."""
+        return self.segment.blocks
 
     @property
     def rows(self) -> int:
-        """The rows of all CSVs in it."""
-        return sum(member.rows for member in self.members)
+        """The rows of its CSV."""
+        return self.csv.rows
 
     @property
     def times(self) -> tuple[str, str] | None:
-        """When its first and last block were made, where its CSVs say so: those of `blocks`."""
-        times = [member.times for member in self.members if member.times is not None]
-        return (times[0][0], times[-1][1]) if times else None
+        """When its first and last block were made, where it is one of `blocks`."""
+        return self.csv.times
 
     @property
-    def zip_members(self) -> tuple[Member, ...]:
-        """The members of the ZIP, as the index has their runs."""
-        members: list[Member] = []
-        for csv in self.members:
-            # Nearly no ZIP has another one, and where one ends takes a header to find.
-            start = members[-1].end if members else 0
-            members.append(Member(csv.name, start, *csv.runs, csv.rows))
-        return tuple(members)
-
-    @property
-    def is_bundle(self) -> bool:
-        """Whether it repeats the rows of several single-segment ZIPs."""
-        return len(self.segments) > 1
+    def member(self) -> Member:
+        """The only member of the ZIP, as the index has its runs."""
+        return Member(self.csv.name, 0, *self.csv.runs, self.csv.rows)
 
 
 def range_json(blocks: BlockRange) -> Json:
@@ -117,36 +109,51 @@ def entry_json(entry: Entry) -> Json:
         "bytes": entry.bytes,
         "sha256": entry.sha256,
         "rows": entry.rows,
-        "schema_versions": sorted({member.version for member in entry.members}),
-        "segments": [_segment_json(segment) for segment in entry.segments],
-        "members": [_csv_json(member) for member in entry.members],
+        "schema_version": entry.segment.version,
+        "segment": _segment_json(entry.segment),
+        "csv": _csv_json(entry.csv),
     }
 
 
 def entry_of(entry: Json, columns: Mapping[str, tuple[Column, ...]]) -> Entry:
     """The entry that `entry_json` wrote; `columns` by fingerprint."""
-    segments = (
-        SegmentSource(
-            range_of(item),
-            item["version"],
-            item["id"],
-            item["sha256"],
-            item["previous_id"],
-        )
-        for item in entry["segments"]
+    segment, csv = entry["segment"], entry["csv"]
+    ids = (segment["id"], segment["sha256"], segment["previous_id"])
+    runs = (Run(*csv["runs"]["header"]), Run(*csv["runs"]["body"]))
+    schema = TableSchema(entry["table"], columns[csv["schema"]])
+    return Entry(
+        entry["table"],
+        entry["path"],
+        entry["bytes"],
+        entry["sha256"],
+        SegmentSource(range_of(entry), entry["schema_version"], *ids),
+        Csv(csv["name"], entry["rows"], csv["bytes"], csv["sha256"], schema, runs, times_of(csv)),
     )
-    members = (_csv_of(item, entry["table"], columns) for item in entry["members"])
-    identity = (entry["table"], entry["path"], entry["bytes"], entry["sha256"])
-    return Entry(*identity, tuple(segments), tuple(members))
+
+
+def check_names(
+    chain_id: str, table: str, path: str, csv: str, version: int, blocks: BlockRange, place: str
+) -> None:
+    """Raise `IntegrityError` where an entry of a document is not named by what it holds.
+
+    That is by spec 2.8.6 and 2.8.7, in either style.
+    """
+    for style in _STYLES:
+        names = (
+            zip_name(chain_id, table, blocks, style),
+            csv_name(chain_id, table, version, blocks, style),
+        )
+        if (path, csv) == (f"{table}/{names[0]}", names[1]):
+            return
+    raise IntegrityError(
+        f"{place}: {path} ({table}, blocks {blocks}) is not named as one of chain {chain_id} is: "
+        "strata publish makes the document again"
+    )
 
 
 def schemas_json(entries: Iterable[Entry]) -> Json:
     """The columns of every CSV, each list once, under its fingerprint."""
-    schemas = {
-        member.schema.fingerprint: member.schema.columns
-        for entry in entries
-        for member in entry.members
-    }
+    schemas = {entry.csv.schema.fingerprint: entry.csv.schema.columns for entry in entries}
     return {
         fingerprint: [{"name": column.name, "type": column.type} for column in columns]
         for fingerprint, columns in sorted(schemas.items())
@@ -161,14 +168,6 @@ def columns_of(schemas: Json) -> dict[str, tuple[Column, ...]]:
     }
 
 
-def _csv_of(member: Json, table: str, columns: Mapping[str, tuple[Column, ...]]) -> Csv:
-    schema = TableSchema(table, columns[member["schema"]])
-    facts = (member["rows"], member["bytes"], member["sha256"])
-    runs = (Run(*member["runs"]["header"]), Run(*member["runs"]["body"]))
-    name, version = member["name"], member["schema_version"]
-    return Csv(name, version, range_of(member), *facts, schema, runs, times_of(member))
-
-
 def times_json(times: tuple[str, str] | None) -> Json:
     """First and last time as fields; none where they are not known."""
     return {} if times is None else {"first_time": times[0], "last_time": times[1]}
@@ -181,24 +180,19 @@ def times_of(item: Json) -> tuple[str, str] | None:
 
 def _segment_json(segment: SegmentSource) -> Json:
     return {
-        **range_json(segment.blocks),
-        "version": segment.version,
         "id": segment.segment_id,
         "previous_id": segment.previous_id,
         "sha256": segment.sha256,
     }
 
 
-def _csv_json(member: Csv) -> Json:
-    header, body = ([run.deflated, run.plain, run.crc32] for run in member.runs)
+def _csv_json(csv: Csv) -> Json:
+    header, body = ([run.deflated, run.plain, run.crc32] for run in csv.runs)
     return {
-        "name": member.name,
-        "schema_version": member.version,
-        **range_json(member.blocks),
-        "rows": member.rows,
-        "bytes": member.bytes,
-        "sha256": member.sha256,
-        "schema": member.schema.fingerprint,
+        "name": csv.name,
+        "bytes": csv.bytes,
+        "sha256": csv.sha256,
+        "schema": csv.schema.fingerprint,
         "runs": {"header": header, "body": body},
-        **times_json(member.times),
+        **times_json(csv.times),
     }

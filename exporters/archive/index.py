@@ -6,7 +6,7 @@ What one more ZIP changes are the summary of its shard and the sums.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -24,17 +24,12 @@ from exporters.archive.json_text import FORMAT, parsed, written
 from exporters.archive.lake_place import LAKE
 from exporters.archive.shards import SHARD_BLOCKS, Shard, shard_blocks, shard_path
 from exporters.archive.sums import (
-    COUNTS,
-    COVERAGES,
     Completeness,
     TableSums,
-    Totals,
     completeness,
-    coverage_of,
     entries_chain,
     id_run_json,
     id_run_of,
-    sums_of,
     total,
 )
 from transforms.block_range import BlockRange
@@ -58,13 +53,12 @@ class ShardSummary:
         tables: dict[str, list[Entry]] = {}
         for entry in shard.entries:
             tables.setdefault(entry.table, []).append(entry)
-        sums = {table: sums_of(tables[table]).to_json() for table in sorted(tables)}
+        sums = {table: TableSums.of(tables[table]).to_json() for table in sorted(tables)}
         # Tables nearly always cover the same blocks, which then stand there once.
-        usual = {name: next(iter(sums.values()))[name] for name in COVERAGES} if sums else {}
-        own = {
-            table: {name: value for name, value in each.items() if usual.get(name) != value}
-            for table, each in sums.items()
-        }
+        usual = next(iter(sums.values()))["covered"] if sums else []
+        for each in sums.values():
+            if each["covered"] == usual:
+                del each["covered"]
         sha256, hashes = (hashlib.sha256(text).hexdigest() for text in (data, shard.hashes()))
         location = {"path": shard_path(shard.number), **range_json(shard.blocks)}
         facts = {"bytes": len(data), "sha256": sha256, "hashes_sha256": hashes}
@@ -72,7 +66,8 @@ class ShardSummary:
         days = [day_json(day) for day in days_of(shard.entries)]
         times = times_json(_spanned(entry.times for entry in tables.get("blocks", ())))
         with_days = {"days": days} if days else {}
-        return cls({**location, **facts, **usual, "tables": own, "ids": ids, **with_days, **times})
+        own = {"covered": usual, "tables": sums, "ids": ids}
+        return cls({**location, **facts, **own, **with_days, **times})
 
     @property
     def number(self) -> int:
@@ -102,19 +97,13 @@ class ShardSummary:
     @property
     def tables(self) -> Mapping[str, TableSums]:
         """The sums of each table that it has."""
-        usual = {name: coverage_of(self.row[name]) for name in COVERAGES if name in self.row}
-        tables = self.row["tables"].items()
-        return {table: TableSums.parse(sums, usual) for table, sums in tables}
+        usual = {"covered": self.row["covered"]}
+        return {table: TableSums.parse(usual | sums) for table, sums in self.row["tables"].items()}
 
     @property
-    def counts(self) -> Iterator[Sequence[int]]:
-        """The counts of each table that it has."""
-        return ([sums[name] for name in COUNTS] for sums in self.row["tables"].values())
-
-    @property
-    def totals(self) -> Totals:
+    def totals(self) -> TableSums:
         """What it holds of all tables together."""
-        return Totals.of(self.counts)
+        return total([*self.tables.values()])
 
     @property
     def ids(self) -> Iterator[IdRun]:
@@ -134,7 +123,7 @@ class ShardSummary:
     def reaches(self, blocks: BlockRange) -> bool:
         """Whether one of its ZIPs holds one of these blocks."""
         own = (sums.get("covered", ()) for sums in self.row["tables"].values())
-        runs = chain(self.row.get("covered", ()), *own)
+        runs = chain(self.row["covered"], *own)
         return any(range_of(run).overlaps(blocks) for run in runs)
 
 
@@ -181,7 +170,8 @@ class ArchiveIndex:
         shards = {**self.shards, **{summary.number: summary for summary in fresh}}
         sums = [shard.tables for shard in shards.values()]
         tables = {
-            table: total(each[table] for each in sums if table in each) for table in HISTORY_TABLES
+            table: total([each[table] for each in sums if table in each])
+            for table in HISTORY_TABLES
         }
         return replace(self, tables=tables, shards=dict(sorted(shards.items())))
 
@@ -224,7 +214,7 @@ def parse_index(data: bytes, place: str) -> ArchiveIndex:
 
 def _read(document: Json) -> ArchiveIndex:
     head = document["tables"]
-    tables = {table: TableSums.parse(head[table], {}) for table in HISTORY_TABLES}
+    tables = {table: TableSums.parse(head[table]) for table in HISTORY_TABLES}
     shards = {shard.number: shard for shard in map(ShardSummary, document["shards"])}
     return ArchiveIndex(document["chain_id"], tables, shards, "lake" in document)
 

@@ -23,7 +23,7 @@ from exporters.archive.shards import (
     group_number,
     group_path,
 )
-from exporters.archive.sums import Completeness, TableSums, Totals, completeness
+from exporters.archive.sums import Completeness, TableSums, completeness, total
 from exporters.archive.templating import render
 from transforms.block_range import BlockRange
 from transforms.coverage import Coverage, count, difference, union
@@ -81,7 +81,7 @@ def chain_values(
     return {
         "chain_id": index.chain_id,
         "extent": completeness(tables),
-        "totals": _totals(index),
+        "totals": total([*tables.values()]),
         "marks": [mark for mark in _MARKS.items() if holding or mark[0] != "loaded"],
         "tables": [
             TableLine(name, sums, *_coverage(runs, sums, holding), charts.get(name))
@@ -92,7 +92,7 @@ def chain_values(
             (
                 group_blocks(group),
                 group_path(group),
-                Totals.of(counts for shard in shards for counts in shard.counts),
+                total([shard.totals for shard in shards]),
             )
             for group, shards in groups.items()
         ],
@@ -123,13 +123,9 @@ def shard_page(shard: Shard) -> bytes:
 
 def _chain(
     index: ArchiveIndex,
-) -> tuple[str, Completeness, tuple[str, str] | None, Totals]:
+) -> tuple[str, Completeness, tuple[str, str] | None, TableSums]:
     """Its id, how far it goes, when its first and last block were made, and what it holds."""
-    return index.chain_id, completeness(index.tables), index.times, _totals(index)
-
-
-def _totals(index: ArchiveIndex) -> Totals:
-    return Totals.of(sums.counts for sums in index.tables.values())
+    return index.chain_id, completeness(index.tables), index.times, total([*index.tables.values()])
 
 
 def _coverage(runs: Coverage, sums: TableSums, holding: Coverage) -> tuple[int, list[Mark]]:

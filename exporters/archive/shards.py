@@ -9,14 +9,20 @@ again. Fields may be added within `format` 1; a reader ignores those it does not
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeVar
 
 from exporters.archive.csv_columns import CsvColumns, csv_columns
-from exporters.archive.entries import Entry, Json, columns_of, entry_json, entry_of, schemas_json
-from exporters.archive.entry_names import check_entry
+from exporters.archive.entries import (
+    Entry,
+    Json,
+    check_names,
+    columns_of,
+    entry_json,
+    entry_of,
+    schemas_json,
+)
 from exporters.archive.json_text import (
     FORMAT,
     UNREADABLE,
@@ -36,7 +42,6 @@ GROUP_SHARDS = 50
 
 SchemaColumns = Mapping[str, tuple[Column, ...]]
 """The columns of schemas, by fingerprint."""
-_Read = TypeVar("_Read")
 
 # How a shard of this release begins, where its columns begin, and where they end.
 _HEAD = f'{{\n"format":{FORMAT},\n'.encode()
@@ -99,63 +104,33 @@ class Shard:
         return shard
 
 
-def table_entries(
-    data: bytes, table: str, place: str, chain_id: str, number: int
-) -> tuple[Entry, ...]:
+def table_columns(data: bytes, table: str, place: str, chain_id: str, number: int) -> CsvColumns:
     """The entries of one table in a chain's shard, without parsing those of the others.
 
-    Raises `IntegrityError` where it is damaged, is another shard, or an entry is not named by what
-    it holds.
+    As `Shard.to_bytes` writes it, each entry and each list of columns is a line of its own. Raises
+    `IntegrityError` where it is damaged, is another shard, or an entry is not named by what it
+    holds.
     """
-
-    def read(items: Iterable[Json], columns: SchemaColumns) -> tuple[Entry, ...]:
-        return tuple(entry_of(item, columns) for item in items)
-
-    entries = _of_table(data, table, place, read)
-    _check(entries, chain_id, number, place)
-    return entries
-
-
-def table_columns(data: bytes, table: str, place: str, chain_id: str, number: int) -> CsvColumns:
-    """The same entries as columns; see `table_entries`."""
-
-    def read(items: Iterable[Json], columns: SchemaColumns) -> CsvColumns:
-        return csv_columns(table, items, columns, place, chain_id)
-
-    csvs = _of_table(data, table, place, read)
-    for first, path in zip(csvs.zip_firsts, csvs.paths, strict=True):
+    check_document(data, place)
+    start, end = data.find(_SCHEMAS), data.find(_ZIPS)
+    lines = _lines_from(data, f'\n{{"table":{dumps(table)},'.encode(), end)
+    try:
+        if not (data.startswith(_HEAD) and 0 < start < end):
+            raise ValueError("its lines are not those that Strata writes")
+        items = json.loads(b"[%s]" % b",".join(lines))
+        columns = _columns(data[start + len(_SCHEMAS) : end])
+        csvs = csv_columns(table, items, columns, place, chain_id)
+    except UNREADABLE as error:
+        raise unreadable(place, error) from error
+    for first, path in zip(csvs.firsts, csvs.paths, strict=True):
         _check_place(first, path, number, place)
     return csvs
 
 
-def _of_table(
-    data: bytes, table: str, place: str, read: Callable[[Iterable[Json], SchemaColumns], _Read]
-) -> _Read:
-    """What becomes of the entries of one table in a shard, and of the columns of its schemas.
-
-    As `Shard.to_bytes` writes it, each entry and each list of columns is a line of its own; a shard
-    that somebody formatted otherwise is parsed as a whole.
-    """
-    check_document(data, place)
-    start, end = data.find(_SCHEMAS), data.find(_ZIPS)
-    if not (data.startswith(_HEAD) and 0 < start < end):
-
-        def read_table(document: Json) -> _Read:
-            items = (item for item in document["zips"] if item["table"] == table)
-            return read(items, columns_of(document["schemas"]))
-
-        return parsed(data, place, read_table)
-    lines = _lines_from(data, f'\n{{"table":{dumps(table)},'.encode(), end)
-    try:
-        items = json.loads(b"[%s]" % b",".join(lines))
-        return read(items, _columns(data[start + len(_SCHEMAS) : end]))
-    except UNREADABLE as error:
-        raise unreadable(place, error) from error
-
-
 def _check(entries: Iterable[Entry], chain_id: str, number: int, place: str) -> None:
     for entry in entries:
-        check_entry(entry, chain_id, place)
+        names = (entry.table, entry.path, entry.csv.name, entry.segment.version)
+        check_names(chain_id, *names, entry.blocks, place)
         _check_place(entry.blocks.first, entry.path, number, place)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
@@ -12,91 +12,42 @@ from transforms.coverage import Coverage, difference, intersection, union
 from transforms.segments.id_chain import IdChain, IdRun, id_chain
 from transforms.tables.registry import HISTORY_TABLES
 
-COUNTS = ("zips", "rows", "bytes", "bundles", "bundle_bytes")
-"""The fields of sums that are numbers."""
-COVERAGES = ("covered", "bundled")
-"""The fields of sums that are runs of blocks."""
-
 
 @dataclass(frozen=True, slots=True)
 class TableSums:
-    """What is there of one table. Rows and bytes are those of single-segment ZIPs.
-
-    Bundles repeat these rows, so they are counted apart. `covered` counts both kinds, `bundled`
-    the bundles only.
-    """
+    """What is there of one table: the number of its ZIPs, their rows and bytes, their blocks."""
 
     zips: int = 0
     rows: int = 0
     bytes: int = 0
-    bundles: int = 0
-    bundle_bytes: int = 0
     covered: Coverage = ()
-    bundled: Coverage = ()
-
-    @property
-    def counts(self) -> tuple[int, ...]:
-        """The numbers, in their order."""
-        return (self.zips, self.rows, self.bytes, self.bundles, self.bundle_bytes)
 
     def to_json(self) -> Json:
         """The sums as JSON values."""
-        coverages = (self.covered, self.bundled)
-        runs = {n: [*map(range_json, c)] for n, c in zip(COVERAGES, coverages, strict=True)}
-        return {**dict(zip(COUNTS, self.counts, strict=True)), **runs}
+        covered = [*map(range_json, self.covered)]
+        return {"zips": self.zips, "rows": self.rows, "bytes": self.bytes, "covered": covered}
 
     @classmethod
-    def parse(cls, sums: Json, usual: Mapping[str, Coverage]) -> TableSums:
-        """The sums that `to_json` wrote; `usual` are the blocks of those that do not say theirs."""
-        runs = (coverage_of(sums[n]) if n in sums else usual[n] for n in COVERAGES)
-        return cls(*(sums[name] for name in COUNTS), *runs)
+    def parse(cls, sums: Json) -> TableSums:
+        """The sums that `to_json` wrote."""
+        covered = tuple(map(range_of, sums["covered"]))
+        return cls(sums["zips"], sums["rows"], sums["bytes"], covered)
+
+    @classmethod
+    def of(cls, entries: Collection[Entry]) -> TableSums:
+        """The sums over entries."""
+        rows, size = sum(entry.rows for entry in entries), sum(entry.bytes for entry in entries)
+        return cls(len(entries), rows, size, union(entry.blocks for entry in entries))
 
 
-def coverage_of(runs: Iterable[Json]) -> Coverage:
-    """The runs of blocks that JSON has."""
-    return tuple(map(range_of, runs))
-
-
-def total(parts: Iterable[TableSums]) -> TableSums:
-    """The sums over several shards of one table."""
-    sums = (TableSums(), *parts)
-    covered = union(run for part in sums for run in part.covered)
-    bundled = union(run for part in sums for run in part.bundled)
-    columns = zip(*(part.counts for part in sums), strict=True)
-    zips, rows, size, bundles, bundle_bytes = map(sum, columns)
-    return TableSums(zips, rows, size, bundles, bundle_bytes, covered, bundled)
-
-
-def sums_of(entries: Iterable[Entry]) -> TableSums:
-    """The sums over the entries of one table."""
-    zips = list(entries)
-    singles = [entry for entry in zips if not entry.is_bundle]
-    bundles = [entry for entry in zips if entry.is_bundle]
+def total(parts: Collection[TableSums]) -> TableSums:
+    """The sums over several shards of one table, or several tables."""
     return TableSums(
-        len(singles),
-        sum(entry.rows for entry in singles),
-        sum(entry.bytes for entry in singles),
-        len(bundles),
-        sum(entry.bytes for entry in bundles),
-        union(entry.blocks for entry in zips),
-        union(entry.blocks for entry in bundles),
+        sum(part.zips for part in parts),
+        sum(part.rows for part in parts),
+        sum(part.bytes for part in parts),
+        union(run for part in parts for run in part.covered),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """What is there of several tables: ZIPs and bytes with bundles, rows counted once."""
-
-    zips: int
-    rows: int
-    bytes: int
-
-    @classmethod
-    def of(cls, counts: Iterable[Sequence[int]]) -> Totals:
-        """Add the counts of tables up, which are in the order of `TableSums`."""
-        columns = zip((0,) * len(COUNTS), *counts, strict=True)
-        zips, rows, size, bundles, bundle_bytes = map(sum, columns)
-        return cls(zips + bundles, rows, size + bundle_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +83,7 @@ def entries_chain(entries: Iterable[Entry]) -> IdChain:
 
     A segment whose ZIPs name different ids contradicts itself.
     """
-    runs = {segment.id_run for entry in entries for segment in entry.segments}
+    runs = {entry.segment.id_run for entry in entries}
     return id_chain(sorted(runs, key=lambda run: (run.first, run.segment_id, run.previous_id)))
 
 

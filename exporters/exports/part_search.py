@@ -1,7 +1,7 @@
 """Finding sound copies of the parts that an export needs (spec 4.1).
 
-The fewest published ZIPs are taken that hold the range, and for segments that no sound one holds
-the part that waits to be published, or one that is rendered now. A copy that is found damaged or
+The published ZIPs of its segments are taken, and for segments that have no sound one the part that
+waits to be published, or one that is rendered now. A copy that is found damaged or
 missing is named in a warning and another is taken; one that goes bad later ends the download.
 """
 
@@ -12,14 +12,14 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import groupby, repeat
+from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 
 from exporters.archive.csv_columns import CsvColumns
-from exporters.exports.copies import DamagedCopyError, Damages
-from exporters.exports.plan import ExportPlan, HeldColumns, Span, cheapest_cover
-from exporters.exports.published_zips import PublishedCopy, PublishedCsvs, ZipProver
+from exporters.exports.copies import DamagedCopyError, Warn
+from exporters.exports.plan import ExportPlan, HeldColumns, Span
+from exporters.exports.published_zips import PublishedCopy, ZipProver, published_columns
 from exporters.exports.splice import layout_spans
 from exporters.exports.staged_zips import render_part, staged_part
 from exporters.zip_names import NameStyle
@@ -39,15 +39,16 @@ _log = logging.getLogger(__name__)
 _OPENING_BYTES = 32 * 1024
 _READERS = 8
 _CHUNK = 32
-# No number of published ZIPs is dearer than a part that must be looked for on the disk.
-_LOCAL_COST = 10**9
 
 
-@dataclass(frozen=True, slots=True)
-class PartPlaces:
-    """Where the parts of one chain can lie: published, waiting, or rendered for exports.
+@dataclass(slots=True)
+class PartSearch:
+    """The search for the parts of segments with these `receipts` of one table, which ascend.
 
-    `rendered_bytes` bounds what is kept of these; `memory_limit` the DuckDB that renders one.
+    They are published, wait in `stage`, or are rendered for exports, of which `rendered_bytes` are
+    kept; `memory_limit` bounds the DuckDB that renders one. `warn` gets each damage once; `check`
+    is called now and then, and raises where nobody waits any more; `progress` gets the bytes of
+    ZIPs just proven.
     """
 
     prover: ZipProver
@@ -56,22 +57,12 @@ class PartPlaces:
     scratch: Path
     rendered_bytes: int
     memory_limit: str
-
-
-@dataclass(slots=True)
-class PartSearch:
-    """The search for the parts of segments with these `receipts` of one table, which ascend.
-
-    `damages` are noted on the way; `check` is called now and then, and raises where nobody waits
-    any more; `progress` gets the bytes of ZIPs just proven.
-    """
-
-    places: PartPlaces
     holdings: Holdings
     receipts: ReceiptColumns
-    damages: Damages
+    warn: Warn
     check: Callable[[], object]
     progress: Callable[[int], object]
+    _damaged: set[str] = field(default_factory=set)
     _made_room: bool = False
 
     def lay_out(self, plan: ExportPlan, style: NameStyle, prove_bytes: int | None) -> Layout:
@@ -89,52 +80,47 @@ class PartSearch:
         with collector_paused():
             return layout_spans(plan, parts_by_span, style)
 
-    def _published(self, plan: ExportPlan) -> PublishedCsvs:
+    def _published(self, plan: ExportPlan) -> CsvColumns:
         """The published CSVs beside a range; none where the archive cannot be reached."""
-        prover, columns = self.places.prover, CsvColumns(plan.table)
         try:
-            columns = prover.archive.csvs_inside(
-                plan.table, plan.blocks, lambda error: self.damages.note(str(error), error)
+            return self.prover.archive.csvs_inside(
+                plan.table, plan.blocks, lambda error: self._note(str(error), error)
             )
         except ConnectionError as error:
             _log.warning("no published ZIPs are used, rows come from the warehouse: %s", error)
-        return PublishedCsvs(columns, plan.blocks, prover)
+            return CsvColumns(plan.table)
 
-    def _parts(self, span: Span, published: PublishedCsvs) -> PartColumns:
-        """The parts of a span: where no published CSV has a segment, a local one."""
+    def _parts(self, span: Span, published: CsvColumns) -> PartColumns:
+        """The parts of a span: where there is no published CSV of a segment, a local one."""
         self.check()
+        parts = PartColumns()
         rows = self._fitting(span, published)
-        count, parts = len(rows), PartColumns()
-        for is_local, numbers in groupby(_chosen(span, published, rows), lambda n: n >= count):
+        firsts, lasts = span.segments.firsts, span.segments.lasts
+        found = map(rows.get, zip(firsts, lasts, strict=True))
+        for is_local, pairs in groupby(enumerate(found), lambda pair: pair[1] is None):
             if is_local:
-                segments = (span.segments[number - count] for number in numbers)
-                parts.extend(PartColumns.of(map(self._local, segments)))
+                local = (self._local(span.segments[number]) for number, _ in pairs)
+                parts.extend(PartColumns.of(local))
             else:
                 with collector_paused():
-                    parts.extend(published.parts([rows[number] for number in numbers]))
+                    chosen = [row for _, row in pairs if row is not None]
+                    parts.extend(published_columns(published, chosen, self.prover))
         return parts
 
-    def _fitting(self, span: Span, published: PublishedCsvs) -> list[int]:
-        """The rows of the CSVs inside a span that have its columns, in ZIPs that may be taken."""
-        csvs, inside, whole = published.columns, span.blocks, published.blocks
+    def _fitting(self, span: Span, csvs: CsvColumns) -> dict[tuple[int, int], int]:
+        """The rows of CSVs that have a span's columns and are not damaged, by their blocks."""
         # The entries of a shard share their columns: each is compared once.
         distinct = {id(schema.columns): schema.columns for schema in csvs.schemas}
         fitting = {key for key, columns in distinct.items() if columns == span.schema.columns}
-        ends = zip(
-            csvs.firsts, csvs.lasts, csvs.zip_firsts, csvs.zip_lasts, csvs.schemas, strict=True
-        )
-        rows = [
-            row
-            for row, (first, last, zip_first, zip_last, schema) in enumerate(ends)
-            if inside.first <= first
-            and last <= inside.last
-            and whole.first <= zip_first
-            and zip_last <= whole.last
-            and id(schema.columns) in fitting
-        ]
-        if damaged := self.damages.places:
-            place = self.places.prover.archive.place
-            rows = [row for row in rows if place(csvs.paths[row]) not in damaged]
+        blocks = zip(csvs.firsts, csvs.lasts, strict=True)
+        rows = {
+            ends: row
+            for row, (ends, schema) in enumerate(zip(blocks, csvs.schemas, strict=True))
+            if id(schema.columns) in fitting
+        }
+        if damaged := self._damaged:
+            place = self.prover.archive.place
+            rows = {e: row for e, row in rows.items() if place(csvs.paths[row]) not in damaged}
         return rows
 
     def _are_sound(self, sources: Iterable[ByteSource], prove_bytes: int | None) -> bool:
@@ -143,7 +129,7 @@ class PartSearch:
         These are the first `prove_bytes` bytes, and those that were found damaged before.
         """
         copies: dict[int, PublishedCopy] = {}
-        suspects = self.places.prover.suspects
+        suspects = self.prover.suspects
         budget = float("inf") if prove_bytes is None else prove_bytes
         for source in sources:
             if isinstance(source, PublishedCopy) and id(source) not in copies:
@@ -152,7 +138,7 @@ class PartSearch:
                 budget -= source.size + _OPENING_BYTES
         wrong = self._damages([*copies.values()])
         for damage in wrong:
-            self.damages.note(damage.place, damage)
+            self._note(damage.place, damage)
         return not wrong
 
     def _damages(self, copies: Sequence[PublishedCopy]) -> list[DamagedCopyError]:
@@ -161,7 +147,7 @@ class PartSearch:
         def prove(at: int) -> list[DamagedCopyError]:
             self.check()
             some = copies[at : at + size]
-            damages = self.places.prover.prove(some)
+            damages = self.prover.prove(some)
             self.progress(sum(copy.size for copy in some if copy.is_proven))
             return damages
 
@@ -173,23 +159,29 @@ class PartSearch:
         with ThreadPoolExecutor(_READERS) as pool:
             return [damage for damages in pool.map(prove, starts) for damage in damages]
 
+    def _note(self, place: str, damage: object) -> None:
+        """Take no rows from a place any more."""
+        if place not in self._damaged:
+            self._damaged.add(place)
+            self.warn(f"{damage}. The rows are taken from another copy")
+
     def _local(self, blocks: BlockRange) -> PartRef:
         """The part of a segment that waits to be published, else rendered from its data file."""
         (receipt,) = self.receipts.over(blocks)
-        return self._staged(self.places.stage, receipt) or self._rendered(receipt)
+        return self._staged(self.stage, receipt) or self._rendered(receipt)
 
     def _rendered(self, receipt: Receipt) -> PartRef:
-        places, blocks = self.places, receipt.blocks
+        blocks = receipt.blocks
         self.check()
         if not self._made_room:
-            places.rendered.make_room(places.rendered_bytes)
+            self.rendered.make_room(self.rendered_bytes)
             self._made_room = True
         try:
-            if part := self._staged(places.rendered, receipt):
+            if part := self._staged(self.rendered, receipt):
                 return part
             data = self.holdings.rows(receipt.table, blocks)
-            render_part(places.rendered, data, receipt, places.scratch, places.memory_limit)
-            return staged_part(places.rendered, receipt, places.prover.proofs)
+            render_part(self.rendered, data, receipt, self.scratch, self.memory_limit)
+            return staged_part(self.rendered, receipt, self.prover.proofs)
         except (IntegrityError, RangeError) as error:
             what = f"{receipt.table} of segment {blocks} is sound nowhere: {error}"
             raise IntegrityError(what) from error
@@ -197,30 +189,14 @@ class PartSearch:
     def _staged(self, stage: PartStage, receipt: Receipt) -> PartRef | None:
         """The part of a segment in a folder, if it is there and sound."""
         try:
-            part = staged_part(stage, receipt, self.places.prover.proofs)
+            part = staged_part(stage, receipt, self.prover.proofs)
         except FileNotFoundError:
             return None
         except DamagedCopyError as damage:
-            self.damages.note(damage.place, damage)
+            self._note(damage.place, damage)
             return None
         self.progress(part.source.size)
         return part
-
-
-def _chosen(span: Span, published: PublishedCsvs, rows: Sequence[int]) -> list[int]:
-    """The fewest published CSVs of these rows that hold a span, by their number among the rows.
-
-    A segment that none of them holds comes as its number in the span, counted on from theirs.
-    """
-    csvs, segments = published.columns, span.segments
-    candidates = BlockRanges(
-        [*(csvs.firsts[row] for row in rows), *segments.firsts],
-        [*(csvs.lasts[row] for row in rows), *segments.lasts],
-    )
-    costs = [*repeat(1, len(rows)), *repeat(_LOCAL_COST, len(segments))]
-    choice = cheapest_cover(span.blocks, candidates, costs)
-    assert choice is not None
-    return choice
 
 
 def held_columns(receipts: ReceiptColumns) -> HeldColumns:

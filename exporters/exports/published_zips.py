@@ -18,7 +18,6 @@ from exporters.zips.sources import (
     block_crcs,
     read_exactly,
 )
-from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 from transforms.stores.store import CHUNK_BYTES
 from transforms.verifying.proofs import Proof, Proofs
@@ -137,44 +136,25 @@ def published_copy(archive: Archive, entry: Entry, proofs: Proofs) -> PublishedC
     return PublishedCopy(ZipProver(archive, proofs), entry)
 
 
-def published_parts(entry: Entry, copy: PublishedCopy) -> tuple[PartRef, ...]:
-    """The parts of a published ZIP, by what the index says of them."""
-    return tuple(
-        PartRef(copy, member, csv.version, csv.blocks)
-        for member, csv in zip(entry.zip_members, entry.members, strict=True)
+def published_part(entry: Entry, copy: PublishedCopy) -> PartRef:
+    """The part of a published ZIP, by what the index says of it."""
+    return PartRef(copy, entry.member, entry.segment.version, entry.blocks)
+
+
+def published_columns(csvs: CsvColumns, rows: Sequence[int], prover: ZipProver) -> PartColumns:
+    """The parts that published CSVs are, by their rows."""
+    columns = (
+        csvs.offsets,
+        csvs.header_deflated,
+        csvs.header_plain,
+        csvs.header_crcs,
+        csvs.body_deflated,
+        csvs.body_plain,
+        csvs.body_crcs,
+        csvs.rows,
     )
-
-
-@dataclass(slots=True)
-class PublishedCsvs:
-    """The published CSVs beside the blocks of an export, and their ZIPs as copies, each once."""
-
-    columns: CsvColumns
-    blocks: BlockRange
-    prover: ZipProver
-    _copies: dict[int, PublishedCopy] = field(default_factory=dict)
-
-    def parts(self, rows: Sequence[int]) -> PartColumns:
-        """The parts that CSVs are, by their rows."""
-        csvs = self.columns
-        columns = (
-            csvs.offsets,
-            csvs.header_deflated,
-            csvs.header_plain,
-            csvs.header_crcs,
-            csvs.body_deflated,
-            csvs.body_plain,
-            csvs.body_crcs,
-            csvs.rows,
-        )
-        chosen = ([column[row] for row in rows] for column in columns)
-        return PartColumns([self._copy(row) for row in rows], *chosen)
-
-    def _copy(self, row: int) -> PublishedCopy:
-        what = self.columns.zip_of(row)
-        if what.row not in self._copies:
-            self._copies[what.row] = PublishedCopy(self.prover, what)
-        return self._copies[what.row]
+    copies: list[ByteSource] = [PublishedCopy(prover, ZipRow(csvs, row)) for row in rows]
+    return PartColumns(copies, *([column[row] for row in rows] for column in columns))
 
 
 def _checked_crcs(source: ByteSource, copy: PublishedCopy) -> str:
@@ -187,18 +167,18 @@ def _checked_crcs(source: ByteSource, copy: PublishedCopy) -> str:
         crcs += "".join(f"{crc:0{_CRC_DIGITS}x}" for crc in block_crcs(data))
     if digest.hexdigest() != copy.version:
         raise _damage(copy, f"hashes to {digest.hexdigest()}, the index says {copy.version}")
-    if not _has_directory(source, copy.zip.zip_members, data):
+    if not _has_directory(source, copy.zip.member, data):
         raise _damage(copy, "has other runs than the index says")
     return crcs
 
 
-def _has_directory(source: ByteSource, members: Sequence[Member], tail: bytes) -> bool:
-    """Whether a ZIP, of which these are the last bytes, has the directory of these members.
+def _has_directory(source: ByteSource, member: Member, tail: bytes) -> bool:
+    """Whether a ZIP, of which these are the last bytes, has the directory of this member.
 
     It follows from them to the byte, so there is nothing to parse.
     """
-    expected = directory(members)
-    start = members[-1].end
+    expected = directory([member])
+    start = member.end
     if start + len(expected) != source.size:
         return False
     if len(tail) < len(expected):

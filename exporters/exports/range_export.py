@@ -12,8 +12,8 @@ from functools import cached_property
 from pathlib import Path
 
 from exporters.archive.archive import Archive
-from exporters.exports.copies import Damages, Warn
-from exporters.exports.part_search import PartPlaces, PartSearch, held_columns
+from exporters.exports.copies import Warn
+from exporters.exports.part_search import PartSearch, held_columns
 from exporters.exports.plan import (
     ExportPlan,
     HeldColumns,
@@ -98,8 +98,19 @@ class RangeExporter:
         aligned or not held (decisions 4 and 6), `IntegrityError` where a part is sound nowhere.
         """
         plan, receipts = _planned(holdings, table, first, last)
-        places = self._places(plan.chain_id)
-        search = PartSearch(places, holdings, receipts, Damages(warn), check, progress)
+        search = PartSearch(
+            ZipProver(Archive(self.store, plan.chain_id), self.proofs, self._suspects),
+            PartStage(self.cache / "parts", self.style),
+            PartStage(self.cache / "rendered", self.style),
+            self.cache / "scratch",
+            self.rendered_bytes,
+            self.memory_limit,
+            holdings,
+            receipts,
+            warn,
+            check,
+            progress,
+        )
         return RangeExport(plan, search.lay_out(plan, self.style, prove_bytes))
 
     def export_with_null(
@@ -127,16 +138,6 @@ class RangeExporter:
             for span in plan.spans
         )
         return RangeExport(plan, layout_spans(plan, parts, stage.style))
-
-    def _places(self, chain_id: str) -> PartPlaces:
-        return PartPlaces(
-            ZipProver(Archive(self.store, chain_id), self.proofs, self._suspects),
-            PartStage(self.cache / "parts", self.style),
-            PartStage(self.cache / "rendered", self.style),
-            self.cache / "scratch",
-            self.rendered_bytes,
-            self.memory_limit,
-        )
 
 
 def _planned(

@@ -14,7 +14,7 @@ from exporters.exports.plan import ExportPlan
 from exporters.zip_names import NameStyle, csv_name, zip_name
 from exporters.zips.container import Member, directory, local_header
 from exporters.zips.layout import Layout, LayoutMember, Slice
-from exporters.zips.parts import PartColumns, PartRef
+from exporters.zips.parts import PartColumns
 from exporters.zips.runs import STREAM_END
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
@@ -30,17 +30,6 @@ class CsvParts:
     version: int
     blocks: BlockRange
     parts: PartColumns
-
-
-def layout_export(
-    plan: ExportPlan, parts: Sequence[PartRef], style: NameStyle = NameStyle.SPEC
-) -> Layout:
-    """Lay out the ZIP of a plan from the parts of its segments, ascending."""
-    by_span = (
-        PartColumns.of(part for part in parts if span.blocks.holds(part.blocks))
-        for span in plan.spans
-    )
-    return layout_spans(plan, by_span, style)
 
 
 def layout_spans(

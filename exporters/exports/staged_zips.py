@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from exporters.exports.copies import DamagedCopyError
+from exporters.zip_names import csv_name
+from exporters.zips.container import Member
 from exporters.zips.parts import PartRef, read_parts
 from exporters.zips.reader import read_csv
 from exporters.zips.sources import LocalSource
@@ -37,23 +39,26 @@ def staged_part(stage: PartStage, receipt: Receipt, proofs: Proofs) -> PartRef:
         (part,) = read_parts(source)
         proof = proofs.find(str(path), state, receipt.sha256)
         if proof is None:
-            proof = _proof(source, part, receipt, stage.sha256(*identity))
+            proof = _proof(stage, source, part.member, receipt)
             proofs.keep(proof)
     except (IntegrityError, ValueError) as error:
         raise DamagedCopyError(source.name, f"is damaged ({error}): {_REMEDY}") from error
     return replace(part, source=replace(source, version=proof.digest))
 
 
-def _proof(source: LocalSource, part: PartRef, receipt: Receipt, recorded: str | None) -> Proof:
+def _proof(stage: PartStage, source: LocalSource, member: Member, receipt: Receipt) -> Proof:
     """The proof of a part that hashes to what was recorded, and holds the receipt's text."""
-    sha256 = content_sha256(source.path)
+    chain_id, table, blocks = receipt.segment.chain_id, receipt.table, receipt.blocks
+    sha256, recorded = content_sha256(source.path), stage.sha256(chain_id, table, blocks)
     if sha256 != recorded:
         raise IntegrityError(f"it hashes to {sha256}, not to {recorded} as when it was written")
     digest = hashlib.sha256()
-    for block in read_csv(source, part.member):
+    for block in read_csv(source, member):
         digest.update(block)
-    if (digest.hexdigest(), part.blocks) != (receipt.sha256, receipt.blocks):
-        raise IntegrityError(f"it does not hold {receipt.table} of segment {receipt.blocks}")
+    name = csv_name(chain_id, table, receipt.segment.version, blocks, stage.style)
+    expected = (name, receipt.rows, receipt.sha256)
+    if (member.name, member.rows, digest.hexdigest()) != expected:
+        raise IntegrityError(f"it does not hold {table} of segment {blocks}")
     return Proof(source.name, source.state, receipt.sha256, sha256)
 
 

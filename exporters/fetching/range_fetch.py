@@ -14,7 +14,7 @@ from exporters.archive.entries import Entry
 from exporters.archive.hash_lists import put_hash_file
 from exporters.exports.copies import DamagedCopyError
 from exporters.exports.plan import ExportPlan
-from exporters.exports.published_zips import published_copy, published_parts
+from exporters.exports.published_zips import published_copy, published_part
 from exporters.exports.splice import layout_spans, write_hashed
 from exporters.fetching.fetch_folder import JOBS, FetchFolder, Progress, no_progress
 from exporters.fetching.range_plan import RangePlan, plan_range
@@ -80,13 +80,13 @@ def fetch_range(
 
 def _layout(holder: Archive, plan: RangePlan, folder: FetchFolder) -> Layout:
     """The ZIP to be; each copy in it is proven before its first byte is read."""
-    copies = {e.path: published_copy(holder, e, folder.proofs) for e in plan.entries}
     parts = (
         PartColumns.of(
-            published_parts(choice.entry, copies[choice.entry.path])[choice.number]
-            for choice in span
+            published_part(entry, published_copy(holder, entry, folder.proofs))
+            for entry in plan.entries
+            if span.blocks.holds(entry.blocks)
         )
-        for span in plan.choices
+        for span in plan.export.spans
     )
     return layout_spans(plan.export, parts, plan.style)
 

@@ -5,7 +5,7 @@ Heights and times snap outwards to whole segments: those that have any block of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from exporters.archive.archive import Archive
@@ -15,42 +15,23 @@ from exporters.exports.plan import (
     ExportPlan,
     HeldColumns,
     NotHeldError,
-    Span,
-    cheapest_cover,
     check_table,
     plan_export,
 )
 from exporters.zip_names import NameStyle, zip_name
-from transforms.block_range import BlockRange, BlockRanges
+from transforms.block_range import BlockRange
 from transforms.bounds import Bound, rfc3339
-from transforms.errors import IntegrityError, RangeError
+from transforms.errors import RangeError
 from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import TableSchema
-
-# Asking for a ZIP takes about as long as so many bytes of it.
-_OPENING_BYTES = 64 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class MemberChoice:
-    """One CSV of a published ZIP that goes into the range, by its number in the ZIP."""
-
-    entry: Entry
-    number: int
 
 
 @dataclass(frozen=True, slots=True)
 class RangePlan:
-    """What is asked for, and the CSVs of published ZIPs that join into each span of it."""
+    """What is asked for, and the published ZIPs of its segments, ascending."""
 
     export: ExportPlan
-    choices: Sequence[Sequence[MemberChoice]]
-
-    @property
-    def entries(self) -> list[Entry]:
-        """The ZIPs that are taken, each once."""
-        choices = (choice for span in self.choices for choice in span)
-        return [*{choice.entry.path: choice.entry for choice in choices}.values()]
+    entries: tuple[Entry, ...]
 
     @property
     def style(self) -> NameStyle:
@@ -61,7 +42,7 @@ class RangePlan:
 
 
 def plan_range(archive: Archive, table: str, blocks: BlockRange) -> RangePlan:
-    """Plan a table over blocks, with the ZIPs of the fewest bytes.
+    """Plan a table over blocks.
 
     Raises `RangeError` where these are not held, or not aligned: it names what would be.
     """
@@ -69,27 +50,7 @@ def plan_range(archive: Archive, table: str, blocks: BlockRange) -> RangePlan:
     entries = tuple(archive.entries(table, blocks))
     # Where the range is not aligned, those that reach over its ends say what would be right.
     export = plan_export(HeldColumns.of(_segments(archive.chain_id, entries)), table, blocks)
-    inside = [entry for entry in entries if blocks.holds(entry.blocks)]
-    choices = [_cheapest(span, inside) for span in export.spans]
-    if not all(choices):
-        raise IntegrityError(
-            f"no ZIPs of {table} in {archive.place('')} join into blocks {blocks}: its keeper "
-            "should run strata verify"
-        )
-    return RangePlan(export, choices)
-
-
-def _cheapest(span: Span, entries: Iterable[Entry]) -> list[MemberChoice]:
-    """The CSVs that join into a span at the least cost; none where nothing does."""
-    fitting = [
-        MemberChoice(entry, number)
-        for entry in entries
-        for number, csv in enumerate(entry.members)
-        if span.blocks.holds(csv.blocks) and csv.schema.columns == span.schema.columns
-    ]
-    candidates = BlockRanges.of([csv.entry.members[csv.number].blocks for csv in fitting])
-    costs = [csv.entry.bytes + _OPENING_BYTES for csv in fitting]
-    return [fitting[at] for at in cheapest_cover(span.blocks, candidates, costs) or ()]
+    return RangePlan(export, entries)
 
 
 def _held(index: ArchiveIndex, table: str) -> BlockRange:
@@ -101,16 +62,11 @@ def _held(index: ArchiveIndex, table: str) -> BlockRange:
 
 
 def _segments(chain_id: str, entries: Iterable[Entry]) -> Iterator[tuple[SegmentName, TableSchema]]:
-    """The segments that ZIPs were made of, each once, with the columns that the table has there."""
-    ranges: set[BlockRange] = set()
-    for entry in entries:
-        for segment in entry.segments:
-            if segment.blocks not in ranges:
-                ranges.add(segment.blocks)
-                (schema,) = (
-                    csv.schema for csv in entry.members if csv.blocks.holds(segment.blocks)
-                )
-                yield SegmentName(chain_id, segment.version, segment.blocks), schema
+    """The segments of ZIPs, with the columns that the table has there."""
+    return (
+        (SegmentName(chain_id, entry.segment.version, entry.blocks), entry.csv.schema)
+        for entry in entries
+    )
 
 
 _TIMES = "blocks"  # the table that says when its segments began and ended
@@ -132,8 +88,7 @@ def choose_blocks(
     if end is not None:
         last = min(last, _block(archive, index, end, is_end=True))
     entries = archive.entries(table, BlockRange(first, last), index) if first <= last else ()
-    segments = [s.blocks for entry in entries for s in entry.segments]
-    inside = [span for span in segments if span.first <= last and first <= span.last]
+    inside = [e.blocks for e in entries if e.blocks.first <= last and first <= e.blocks.last]
     if not inside:
         times = f", {index.times[0]} to {index.times[1]}" if index.times else ""
         raise NotHeldError(
@@ -171,8 +126,8 @@ def _reaching(
     """The ZIPs of blocks of the first shard that has some that reach a time."""
     for shard in shards:
         if reaches(shard.times):
-            entries = archive.table_entries(_TIMES, shard.number)
-            matches = [entry for entry in entries if not entry.is_bundle and reaches(entry.times)]
+            entries = archive.shard(shard.number).entries
+            matches = [e for e in entries if e.table == _TIMES and reaches(e.times)]
             if matches:
                 yield from matches
                 return

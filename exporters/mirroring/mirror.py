@@ -97,7 +97,7 @@ class _Mirror:
         index = self.source.index()
         shard_bytes = checked_shards(self._local, self.source, index)
         before = own_index(self._local)
-        total = sum(sums.bytes + sums.bundle_bytes for sums in index.tables.values())
+        total = sum(sums.bytes for sums in index.tables.values())
         with self.progress("fetching", total) as advance:
             downloads = Downloads(self.source, self.folder.scratch, advance)
             for number in index.shards:

@@ -1,1 +1,1 @@
-"""Putting ZIPs into the archive, replacing them on the record, and bundles."""
+"""Putting ZIPs into the archive, and replacing them on the record."""

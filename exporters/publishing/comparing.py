@@ -33,12 +33,11 @@ _HASH = ".sha256"
 class Differences:
     """What is missing or does not belong together.
 
-    `missing` and `altered` are entries whose ZIP is not there, or has another size; `unhashed`
-    those without a hash file; `lost` the numbers of shards that are damaged, or gone though the
+    `missing` are entries whose ZIP or hash file is not there, `altered` those whose ZIP has another
+    size; `lost` the numbers of shards that are damaged, or gone though the
     index names them; `unnamed` the blocks of ZIPs that no sound shard names; `stale` the shards
     whose hash list or page is missing, or that the index knows otherwise. `shards` are all numbers,
-    `zips` counts the entries that were looked at, `singles` the tables of each segment that have a
-    ZIP of their own.
+    `zips` counts the entries that were looked at, `tables` those of each segment.
     """
 
     shards: list[int] = field(default_factory=list)
@@ -48,13 +47,12 @@ class Differences:
     stale: list[int] = field(default_factory=list)
     missing: list[Entry] = field(default_factory=list)
     altered: list[Entry] = field(default_factory=list)
-    unhashed: list[Entry] = field(default_factory=list)
-    singles: Counter[BlockRange] = field(default_factory=Counter)
+    tables: Counter[BlockRange] = field(default_factory=Counter)
 
     @property
     def is_nothing(self) -> bool:
         """Whether all that the shards name is there."""
-        return not any((self.lost, self.stale, self.missing, self.altered, self.unhashed))
+        return not any((self.lost, self.stale, self.missing, self.altered))
 
 
 def compare(archive: Archive, progress: Progress) -> Differences:
@@ -129,7 +127,7 @@ def _compare_zips(
 ) -> None:
     """Note what a shard names and what is not there as it says."""
     result.zips += len(zips)
-    result.singles.update(range_of(item) for item in zips if len(item["segments"]) == 1)
+    result.tables.update(map(range_of, zips))
     if all(
         sizes.get(item["path"]) == item["bytes"] and f"{item['path']}{_HASH}" in sizes
         for item in zips
@@ -137,9 +135,7 @@ def _compare_zips(
         return
     for entry in archive.shard(number).entries:
         size = sizes.get(entry.path)
-        if size is None:
-            result.missing.append(entry)
-        elif size != entry.bytes:
+        if size is not None and size != entry.bytes:
             result.altered.append(entry)
-        if size is not None and f"{entry.path}{_HASH}" not in sizes:
-            result.unhashed.append(entry)
+        elif size is None or f"{entry.path}{_HASH}" not in sizes:
+            result.missing.append(entry)

@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from enum import Enum
 from functools import partial
 from itertools import islice
-from pathlib import Path
 
 from exporters.archive.archive import Archive, update
 from exporters.archive.documents import refresh
@@ -23,9 +22,8 @@ from exporters.archive.hash_lists import put_hash_file
 from exporters.archive.revisions import Revision, record
 from exporters.archive.shards import Shard, hashes_path, shard_number, shard_path
 from exporters.publishing.replace import Correction, replace_object
-from exporters.publishing.request import PublishRequest, proven_entry
+from exporters.publishing.request import PublishRequest
 from transforms.errors import ConflictError, IntegrityError
-from transforms.scratch import scratch_folder
 from transforms.stores.store import PutResult
 
 _BATCH = 3_000  # requests between two writes of the index: it bounds what is held in memory
@@ -42,7 +40,7 @@ class Outcome(Enum):
     CONFLICT = "conflict"
     """Other bytes stand in its place."""
     DAMAGED = "damaged"
-    """Its own file is not what its request says."""
+    """Its own file is not what it should be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +94,9 @@ class PublishReport:
         """The entries of those that are in place."""
         return tuple(result.entry for result in self.results if result.entry)
 
-    @property
-    def damaged(self) -> dict[str, str]:
-        """The reasons of the ZIPs whose own files are not what their requests say, by name."""
-        return {result.name: result.reason for result in self._having(Outcome.DAMAGED)}
-
     def and_(self, others: Iterable[Published]) -> PublishReport:
         """The report with others added."""
         return PublishReport((*self.results, *others))
-
-    def after(self, second: PublishReport) -> PublishReport:
-        """The report of both attempts, the second being at the ZIPs damaged in this one."""
-        kept = (result for result in self.results if result.outcome is not Outcome.DAMAGED)
-        return PublishReport((*kept, *second.results))
 
 
 def publish_zips(
@@ -117,23 +105,21 @@ def publish_zips(
     workers: int = 16,
     *,
     correction: Correction | None = None,
-    scratch: Path | None = None,
     doubtful: Collection[int] = (),
 ) -> PublishReport:
     """Publish ZIPs and describe them in the index; see the module for what a crash leaves.
 
-    A ZIP that contradicts its request, or in whose place other bytes stand, counts as failed; the
-    rest goes on. With a `correction` such bytes are replaced, one ZIP after the other, so that the
-    revisions have the order of the requests. `scratch` is where layouts are put together. The index
-    and the pages are written once, at the end, also what follows from `doubtful` shards. Errors of
-    the machine end the run as they are: run it again. Raises `IntegrityError` for a shard that is
-    damaged or gone.
+    A ZIP that is not what its request says, or in whose place other bytes stand, counts as failed;
+    the rest goes on. With a `correction` such bytes are replaced, one ZIP after the other, so that
+    the revisions have the order of the requests. The index and the pages are written once, at the
+    end, also what follows from `doubtful` shards. Errors of the machine end the run as they are:
+    run it again. Raises `IntegrityError` for a shard that is damaged or gone.
     """
     if archive.signer is not None:
         _ = archive.signer.key  # one that cannot be used is said before anything is written
     published: list[Published] = []
     pending = iter(requests)
-    put = partial(_publish_one, archive, correction, scratch)
+    put = partial(_publish_one, archive, correction)
     shards = set(doubtful)
     while results := _put_some(pending, put, 1 if correction else workers):
         shards |= name_in_shards(archive, [p.entry for p in results if p.entry])
@@ -227,29 +213,22 @@ def _was_there(archive: Archive, number: int) -> bool:
 
 
 def _publish_one(
-    archive: Archive, correction: Correction | None, scratch: Path | None, request: PublishRequest
+    archive: Archive, correction: Correction | None, request: PublishRequest
 ) -> Published:
     try:
-        if isinstance(request.content, Path):
-            return _publish_file(archive, correction, request, request.content)
-        with scratch_folder(scratch) as folder:
-            zip_file = folder / request.name
-            request.content.write(zip_file, durable=False)
-            return _publish_file(archive, correction, request, zip_file)
+        return _publish(archive, correction, request)
     except ConflictError as error:
-        return Published(request.name, Outcome.CONFLICT, None, str(error), request.table)
+        return Published(request.name, Outcome.CONFLICT, None, str(error), request.schema.table)
     except IntegrityError as error:
-        return Published(request.name, Outcome.DAMAGED, None, str(error), request.table)
+        return Published(request.name, Outcome.DAMAGED, None, str(error), request.schema.table)
 
 
-def _publish_file(
-    archive: Archive, correction: Correction | None, request: PublishRequest, zip_file: Path
-) -> Published:
-    entry = proven_entry(request, archive.chain_id, zip_file)
+def _publish(archive: Archive, correction: Correction | None, request: PublishRequest) -> Published:
+    entry = request.entry()
     try:
         result = archive.store.put_if_absent(
             archive.key(entry.path),
-            zip_file,
+            request.content,
             content_type=ZIP_TYPE,
             sha256=entry.sha256,
             immutable=True,
@@ -258,7 +237,7 @@ def _publish_file(
     except ConflictError:
         if correction is None:
             raise
-        replace_object(archive, entry, zip_file, correction)
+        replace_object(archive, entry, request.content, correction)
         outcome = Outcome.REPLACED
     put_hash_file(archive, entry)
-    return Published(request.name, outcome, entry, table=request.table)
+    return Published(request.name, outcome, entry, table=request.schema.table)

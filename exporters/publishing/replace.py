@@ -3,8 +3,7 @@
 The order is: the revisions, the object, its hash file, the index, the pages. Killed anywhere, the
 same call again goes on where it stopped. Between the object and its index entry, the time of three
 small writes, index and object differ; the revisions already have the reason. The old bytes are not
-kept: turn on the bucket's versioning to keep them. Bundles of the same blocks must be replaced as
-well: `exporters.publishing.bundles.bundles_over` finds them.
+kept: turn on the bucket's versioning to keep them.
 """
 
 from __future__ import annotations

@@ -1,43 +1,32 @@
-"""A request to publish a ZIP, and the proof that the ZIP is what it says (spec 2.8)."""
+"""A request to publish a ZIP that was proven (spec 2.8; `exporters.exports.staged_zips`)."""
 
 from __future__ import annotations
 
-import hashlib
-import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from exporters.archive.entries import Csv, Entry, SegmentSource
-from exporters.zip_names import CsvName, parse_csv_name
-from exporters.zips.container import Member, local_header
-from exporters.zips.layout import Layout
-from exporters.zips.reader import read_csv, read_members
-from exporters.zips.sources import ByteSource, LocalSource, read_exactly
-from transforms.block_range import BlockRange, contiguous_runs
+from exporters.zips.container import Member
+from exporters.zips.reader import read_csv
+from exporters.zips.sources import ByteSource, LocalSource
 from transforms.bounds import lower_bound, rfc3339
-from transforms.errors import IntegrityError, RangeError
-from transforms.stores.store import content_sha256
+from transforms.errors import RangeError
 from transforms.tables.registry import TableSchema
 
 
 @dataclass(frozen=True, slots=True)
 class PublishRequest:
-    """A local single-segment ZIP, or the layout of a wider one, and what must be in it.
+    """A local ZIP of one table of one segment, the CSV in it, and the hashes of both.
 
-    `schemas` has the columns of each CSV in order, `rows` the rows of all of them, `csv_sha256` the
-    hash of each and `zip_sha256` that of the ZIP where they are known already; `proven` says that
-    the file was read and found to have these hashes, and is the same since.
+    The store that takes it holds its bytes against the hash.
     """
 
-    table: str
-    content: Path | Layout
-    segments: tuple[SegmentSource, ...]
-    schemas: tuple[TableSchema, ...]
-    rows: int
-    csv_sha256: tuple[str, ...] = ()
-    zip_sha256: str = ""
-    proven: bool = False
+    content: Path
+    member: Member
+    segment: SegmentSource
+    schema: TableSchema
+    csv_sha256: str
+    zip_sha256: str
 
     @property
     def name(self) -> str:
@@ -47,81 +36,16 @@ class PublishRequest:
     @property
     def path(self) -> str:
         """Where it goes, below the chain's folder."""
-        return f"{self.table}/{self.name}"
+        return f"{self.schema.table}/{self.name}"
 
-    @property
-    def blocks(self) -> BlockRange:
-        """From the first segment's first block to the last one's last."""
-        return BlockRange(self.segments[0].blocks.first, self.segments[-1].blocks.last)
-
-
-def proven_entry(request: PublishRequest, chain_id: str, zip_file: Path) -> Entry:
-    """The index entry of a request whose ZIP is `zip_file`, compared with it.
-
-    The ZIP is hashed and inflated unless it is proven already; the store hashes what it copies.
-
-    Raises `IntegrityError` where the ZIP is damaged or holds anything else than the request says:
-    other CSVs, blocks, columns, rows or text.
-    """
-    # Hashed before it is inflated: a file that is replaced later hashes to something else when the
-    # store copies it, so it is refused there.
-    zip_sha256 = request.zip_sha256 if request.proven else content_sha256(zip_file)
-    if request.zip_sha256 and request.zip_sha256 != zip_sha256:
-        raise _other(request, f"bytes with SHA-256 {zip_sha256}, {request.zip_sha256} were written")
-    source = LocalSource.open(zip_file)
-    members = read_members(source)
-    names = [parse_csv_name(member.name) for member in members]
-    _check_names(request, chain_id, names)
-    rows = sum(member.rows for member in members)
-    if rows != request.rows:
-        raise _other(request, f"{rows} rows instead of {request.rows}")
-    csvs = tuple(
-        _proven_csv(request, source, member, name, number)
-        for number, (member, name) in enumerate(zip(members, names, strict=True))
-    )
-    return Entry(request.table, request.path, source.size, zip_sha256, request.segments, csvs)
-
-
-def _check_names(request: PublishRequest, chain_id: str, names: Sequence[CsvName]) -> None:
-    strange = [name for name in names if (name.chain_id, name.table) != (chain_id, request.table)]
-    if strange:
-        raise _other(request, f"{strange[0].table} of chain {strange[0].chain_id}")
-    runs = list(contiguous_runs(name.blocks for name in names))
-    if runs != [request.blocks] or len(names) != len(request.schemas):
-        what = ", ".join(str(name.blocks) for name in names)
-        expected = f"{len(request.schemas)} over {request.blocks}"
-        raise _other(request, f"CSVs over blocks {what}, not {expected}")
-
-
-def _proven_csv(
-    request: PublishRequest, source: ByteSource, member: Member, name: CsvName, number: int
-) -> Csv:
-    schema = request.schemas[number]
-    if member.header.crc32 != zlib.crc32(schema.header):
-        raise _other(request, f"other columns than {', '.join(schema.names)} in {member.name}")
-    expected = request.csv_sha256[number] if request.csv_sha256 else None
-    sha256 = expected if expected and request.proven else _text_sha256(request, source, member)
-    if expected and expected != sha256:
-        raise _other(request, f"{member.name} with SHA-256 {sha256}, not {expected}")
-    facts = (member.rows, member.whole.plain, sha256)
-    runs = (member.header, member.body)
-    times = block_times(source, member, schema)
-    return Csv(member.name, name.version, name.blocks, *facts, schema, runs, times)
-
-
-def _text_sha256(request: PublishRequest, source: ByteSource, member: Member) -> str:
-    """Inflate a CSV, whose record in the ZIP must be what its directory says, and hash it."""
-    record = local_header(member)
-    if read_exactly(source, member.offset, len(record)) != record:
-        raise _other(request, f"another record before {member.name} than its directory says")
-    digest = hashlib.sha256()
-    for block in read_csv(source, member):
-        digest.update(block)
-    return digest.hexdigest()
-
-
-def _other(request: PublishRequest, what: str) -> IntegrityError:
-    return IntegrityError(f"{request.name} is not published: it holds {what}: make it again")
+    def entry(self) -> Entry:
+        """What the index says of it."""
+        source, member, schema = LocalSource.open(self.content), self.member, self.schema
+        runs, times = (member.header, member.body), block_times(source, member, schema)
+        size = member.whole.plain
+        csv = Csv(member.name, member.rows, size, self.csv_sha256, schema, runs, times)
+        identity = (schema.table, self.path, source.size, self.zip_sha256)
+        return Entry(*identity, self.segment, csv)
 
 
 _LINE = 4096  # bytes; a row of blocks has a time, a height and a hash

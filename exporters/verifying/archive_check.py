@@ -201,7 +201,7 @@ class ArchiveCheck:
         reader = ZipReader(self.archive, self.scratch, self._remedy, only_hashes=is_quick)
 
         def check(entry: Entry) -> list[Finding]:
-            of_segment = None if entry.is_bundle else receipts.get((entry.table, entry.blocks))
+            of_segment = receipts.get((entry.table, entry.blocks))
             return reader.findings(entry, of_segment)
 
         for entry, findings in zip(entries, pool.map(check, entries), strict=True):
@@ -215,7 +215,7 @@ class ArchiveCheck:
         """
         if self.holding is None:
             return True
-        singles = {(entry.table, entry.blocks) for entry in entries if not entry.is_bundle}
+        singles = {(entry.table, entry.blocks) for entry in entries}
         lacking = [key for key in receipts if key not in singles]
         for table, blocks in lacking:
             if self.holding.is_due(blocks):

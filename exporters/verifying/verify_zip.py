@@ -16,9 +16,6 @@ from typing import IO
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Csv, Entry
 from exporters.archive.hash_lists import hash_line
-from exporters.exports.plan import NotHeldError
-from exporters.publishing.bundles import spliced_bundle
-from transforms.errors import IntegrityError, RangeError
 from transforms.scratch import scratch_folder
 from transforms.stores.store import Store, content_sha256
 from transforms.tables.dialect import LineCounter
@@ -78,26 +75,12 @@ class ZipReader:
             return ""
         try:
             with zipfile.ZipFile(copy) as opened:
-                if problem := _content_problem(entry, opened):
-                    return problem
-                checksums = [(info.CRC, info.file_size) for info in opened.infolist()]
+                return _content_problem(entry, opened)
         except _DAMAGED as error:
             # EINVAL is what a length of nonsense gives: it is about the bytes.
             if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
                 raise
             return f"it does not unpack: {error}"
-        return self._bundle_problem(entry, checksums) if entry.is_bundle else ""
-
-    def _bundle_problem(self, entry: Entry, checksums: list[tuple[int, int]]) -> str:
-        try:
-            layout = spliced_bundle(self.archive, entry)
-        except NotHeldError:
-            return ""  # a mirror need not have them, where its archive had lost or damaged one
-        except (RangeError, IntegrityError, FileNotFoundError) as error:
-            return f"its single-segment ZIPs cannot be joined to compare them: {error}"
-        if checksums == [(member.crc32, member.csv_bytes) for member in layout.members]:
-            return ""
-        return "it is not its single-segment ZIPs joined"
 
 
 @contextmanager
@@ -119,23 +102,20 @@ def _local_copy(store: Store, key: str, scratch: Path | None) -> Iterator[Path]:
 
 def _disagreement(entry: Entry, receipt: Receipt | None) -> str:
     """How a ZIP's entry has another CSV than the warehouse; "" if not."""
-    rows, hashes = entry.rows, [csv.sha256 for csv in entry.members]
-    if receipt is None or (rows, hashes) == (receipt.rows, [receipt.sha256]):
+    rows, sha256 = entry.rows, entry.csv.sha256
+    if receipt is None or (rows, sha256) == (receipt.rows, receipt.sha256):
         return ""
-    own = f"its index entry has {rows} rows and SHA-256 {', '.join(hashes)}"
+    own = f"its index entry has {rows} rows and SHA-256 {sha256}"
     return f"{own}, the warehouse {receipt.rows} rows and {receipt.sha256}"
 
 
 def _content_problem(entry: Entry, opened: zipfile.ZipFile) -> str:
-    """How a ZIP holds other CSVs than its entry says; "" if not."""
+    """How a ZIP holds another CSV than its entry says; "" if not."""
     names = opened.namelist()
-    if names != [member.name for member in entry.members]:
+    if names != [entry.csv.name]:
         return f"it holds {', '.join(names) or 'nothing'}"
-    for member in entry.members:
-        with opened.open(member.name) as text:
-            if problem := _csv_problem(member, text):
-                return problem
-    return ""
+    with opened.open(entry.csv.name) as text:
+        return _csv_problem(entry.csv, text)
 
 
 def _csv_problem(member: Csv, text: IO[bytes]) -> str:

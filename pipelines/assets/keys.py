@@ -16,7 +16,6 @@ CURRENT_STATE = dg.AssetKey([WAREHOUSE, "current_state"])
 VOLUMES = dg.AssetKey([WAREHOUSE, "volumes"])
 INDEX = dg.AssetKey([ARCHIVE, "index"])
 LAKE_TABLES = dg.AssetKey([LAKE, "tables"])
-BUNDLES = dg.AssetKey([ARCHIVE, "bundles"])
 
 
 def table_key(table: str) -> dg.AssetKey:

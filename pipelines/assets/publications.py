@@ -1,4 +1,4 @@
-"""What is published: the 15 exports, one asset for each table, the bundles, index and lake.
+"""What is published: the 15 exports, one asset for each table, the index and the lake.
 
 An asset here publishes and reports; the thinking is in `exporters`.
 """
@@ -14,7 +14,6 @@ from exporters.lake.tables import LakeReport
 from exporters.publishing.publication import PublishReport
 from pipelines.assets.keys import (
     ARCHIVE,
-    BUNDLES,
     INDEX,
     LAKE,
     LAKE_TABLES,
@@ -24,7 +23,7 @@ from pipelines.assets.keys import (
 from pipelines.batches import segments_of_run
 from pipelines.partitions import SEGMENTS, newest_of, partitions_of_run
 from pipelines.site.lake_publishing import publish_to_lake
-from pipelines.site.publishing import publish_bundles, publish_segments
+from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
 from pipelines.step_failures import final_failure, retried_if_transient
 from transforms.block_range import BlockRange
@@ -72,28 +71,6 @@ def _export_spec(table: str) -> dg.AssetSpec:
         description=f"{table} as exact CSV in a ZIP for each segment, with its SHA-256.",
         skippable=True,
     )
-
-
-def bundles_asset() -> dg.AssetsDefinition:
-    """The bundles, over as many consecutive segments as the bundle setting says."""
-
-    @dg.asset(
-        key=BUNDLES,
-        group_name=ARCHIVE,
-        deps=newest_of(*map(export_key, HISTORY_TABLES)),
-        kinds={"csv"},
-        description="ZIPs over several consecutive segments, spliced from the single ones.",
-    )
-    def bundles(
-        context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
-    ) -> dg.MaterializeResult[None]:
-        with retried_if_transient(context.retry_number):
-            report = publish_bundles(site)
-        if report.failed:
-            raise _failure("bundles", report)
-        return dg.MaterializeResult[None](metadata={"zips": report.created, "bytes": report.bytes})
-
-    return bundles
 
 
 def index_asset() -> dg.AssetsDefinition:

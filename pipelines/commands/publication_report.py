@@ -28,18 +28,6 @@ def show_refused(screen: Screen, report: LakeReport) -> None:
 
 
 def show_completion(screen: Screen, completion: Completion) -> None:
-    """A table of what was missing and is there again; nothing where all was there."""
-    screen.table(
-        "made again",
-        ("was missing from the archive", "how many"),
-        [
-            (what, count)
-            for what, count in (
-                ("ZIPs", completion.zips),
-                ("hash files", completion.hash_files),
-                ("shards of the index", completion.shards),
-                ("other documents and pages", completion.documents),
-            )
-            if count
-        ],
-    )
+    """How much was missing and is there again; nothing where all was there."""
+    if completion.made:
+        screen.show(f"{completion.made:,} objects of the archive were missing: made again.")

@@ -24,7 +24,6 @@ from pipelines.commands.options import (
 from pipelines.commands.publication_report import show_completion, show_lake
 from pipelines.site.completing import Completion, complete_archive
 from pipelines.site.publishing import (
-    publish_bundles,
     publish_segments,
     replace_published,
 )
@@ -80,7 +79,7 @@ def command(
     archive: str | None,
     as_json: bool,
 ) -> int:
-    """Publish the 15 tables of every loaded segment that the archive lacks, and due bundles.
+    """Publish the 15 tables of every loaded segment that the archive lacks.
 
     Before that it looks at what the archive has, by a listing, and makes again what is missing: a
     ZIP, a hash file, a shard, the index, a page. What is there already is left alone. Where other
@@ -101,7 +100,7 @@ def command(
     else:
         segments = _loaded_inside(site, blocks)
         chosen = [table for table in HISTORY_TABLES if table in (tables or HISTORY_TABLES)]
-        reports = replace_published(site, segments, chosen, correction)
+        reports = [replace_published(site, segments, chosen, correction)]
     lake = _publish_lake(site, screen) if site.settings.lake else None
     failed = [failure for report in reports for failure in report.failed]
     if correction is None:  # else what it found wrong is what was replaced, or was not asked for
@@ -171,5 +170,4 @@ def _publish(site: Site, screen: Screen, segments: Sequence[BlockRange]) -> list
             reports.append(publish_segments(site, batch.segments).report)
             completed += len(batch.segments)
             count("segments", completed, len(segments))
-        reports.append(publish_bundles(site))
     return reports

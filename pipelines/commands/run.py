@@ -60,7 +60,7 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
         site.warehouse.record_refusals(before.survey)
         completion = Completion() if before.to_do else _look(site, screen)
     status = before if completion.is_nothing else site_status(site)
-    runs = list(_run(site, screen, status)) if status.to_do or _bundles_are_due(site) else []
+    runs = list(_run(site, screen, status)) if status.to_do else []
     with site.warehouse.one_look():
         lines = load_spam_captures(site)
         after = before if completion.is_nothing and not runs else site_status(site)
@@ -100,15 +100,6 @@ def _copy_sample(screen: Screen, source: str) -> None:
     screen.message(f"Copied a sample history to {source}: {len(paths)} segments, {size}")
 
 
-def _bundles_are_due(site: Site) -> bool:
-    if not site.settings.bundle:
-        return False
-    # What publishes takes its time to import.
-    from pipelines.site.publishing import bundles_are_due
-
-    return bundles_are_due(site)
-
-
 def _record_look(site: Site, status: SiteStatus | None) -> None:
     if site.settings.metrics is not None:
         from pipelines.running import record_look  # Dagster takes a second to import
@@ -135,8 +126,7 @@ def _run(site: Site, screen: Screen, status: SiteStatus) -> Iterator[FinishedRun
 
     def report(run: FinishedRun) -> None:
         runs.append(run)
-        what = f"blocks {run.batch}" if run.batch else "bundles"
-        screen.message(f"{what}: {run.failure or 'done'} (run {run.run_id})")
+        screen.message(f"blocks {run.batch}: {run.failure or 'done'} (run {run.run_id})")
 
     pending = status.survey.pending
     total = sum(file.info.size for file in pending)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exporters.archive.archive import Archive
@@ -20,24 +20,21 @@ if TYPE_CHECKING:
 class Completion:
     """What was looked at and what had to be made again.
 
-    `looked_at` counts the published ZIPs that were looked for. The others count what was missing:
-    ZIPs, hash files, shards, and other documents. `failed` is what could not be made again, or has
-    another size than its entry says; `unpublished` are the other loaded segments that have not a
-    ZIP of each table, ascending.
+    `looked_at` counts the published ZIPs that were looked for, `made` the ZIPs, hash files, shards
+    and other documents that were missing. `failed` is what could not be made again, or has another
+    size than its entry says; `unpublished` are the other loaded segments that have not a ZIP of
+    each table, ascending.
     """
 
     looked_at: int = 0
-    zips: int = 0
-    hash_files: int = 0
-    shards: int = 0
-    documents: int = 0
+    made: int = 0
     failed: tuple[Published, ...] = ()
     unpublished: tuple[BlockRange, ...] = ()
 
     @property
     def is_nothing(self) -> bool:
         """Whether all was there that was ever published."""
-        return replace(self, looked_at=0, unpublished=()) == Completion()
+        return not self.made and not self.failed
 
 
 def complete_archive(
@@ -55,7 +52,7 @@ def complete_archive(
     Errors of the machine end it as they are: run it again.
     """
     differences = compare(archive, progress)
-    counts, tables = differences.singles, len(HISTORY_TABLES)
+    counts, tables = differences.tables, len(HISTORY_TABLES)
     unpublished = tuple(b for b in site.loaded_catalog().blocks if counts[b] < tables)
     if not differences.shards:
         return Completion(unpublished=unpublished)

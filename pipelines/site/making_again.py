@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
 from exporters.archive.entries import Entry
-from exporters.archive.hash_lists import put_hash_file
 from exporters.archive.shards import shard_number, shard_path
 from exporters.archive.sound_documents import is_complete
 from exporters.publishing.comparing import Differences
 from exporters.publishing.publication import Outcome, Published, PublishReport, begin_again
 from pipelines.batches import plan_batches
 from pipelines.site.completing import Completion
-from pipelines.site.publishing import publish_bundles, publish_segments
+from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
 from transforms.block_range import BlockRange
 from transforms.coverage import difference, union
@@ -32,27 +31,23 @@ def make_again(
     segments = site.loaded_catalog().blocks
     refused = dict(_begin_shards(archive, differences, segments))
     lost = {*differences.lost}.difference(refused)
-    singles = {entry.blocks for entry in differences.missing if not entry.is_bundle}
-    again = [run for run in segments if run in singles or shard_number(run) in lost]
+    gone = {entry.blocks for entry in differences.missing}
+    again = [run for run in segments if run in gone or shard_number(run) in lost]
     numbers = {*differences.stale, *lost}
     if contents or not is_complete(archive):
         numbers |= {*differences.shards}
-    reports = list(_published(site, again, differences.missing, has_bundles=bool(lost)))
-    for entry in differences.unhashed:
-        put_hash_file(archive, entry)
-    not_loaded = (e for e in differences.missing if e.blocks in singles.difference(segments))
+    reports = list(_published(site, again, {entry.path for entry in differences.missing}))
+    not_loaded = (e for e in differences.missing if e.blocks in gone.difference(segments))
     failed = (
         *refused.values(),
         *map(_altered, differences.altered),
         *map(_not_loaded, not_loaded),
         *(failure for report in reports for failure in report.failed),
     )
+    made = len(lost) + sum(report.created + report.identical for report in reports)
     return Completion(
         looked_at=differences.zips,
-        zips=sum(report.created for report in reports),
-        hash_files=len(differences.unhashed),
-        shards=len(lost),
-        documents=refresh(archive, sorted(numbers.difference(refused))),
+        made=made + refresh(archive, sorted(numbers.difference(refused))),
         failed=failed,
         unpublished=tuple(
             run for run in unpublished if run not in again and shard_number(run) not in refused
@@ -79,20 +74,19 @@ def _begin_shards(
 
 
 def _published(
-    site: Site, segments: Sequence[BlockRange], missing: Sequence[Entry], *, has_bundles: bool
+    site: Site, segments: Sequence[BlockRange], gone: Collection[str]
 ) -> Iterator[PublishReport]:
-    """Publish segments again, and then the bundles that are missing or were forgotten."""
-    gone = {entry.path for entry in missing}
+    """Publish segments again, also the ZIPs at these paths that are gone."""
     keys = [blocks.key for blocks in segments]
     for batch in plan_batches(segments, keys, site.settings.batch):
         yield publish_segments(site, batch.segments, gone=gone).report
-    bundles = [entry for entry in missing if entry.is_bundle]
-    if bundles or has_bundles:
-        yield publish_bundles(site, bundles)
 
 
 def _not_loaded(entry: Entry) -> Published:
-    reason = "it is gone, and the warehouse does not hold its segment: load it, then publish again"
+    reason = (
+        "it or its hash file is gone, and the warehouse does not hold its segment: load it, then "
+        "run strata publish"
+    )
     return Published(entry.path.rpartition("/")[2], Outcome.DAMAGED, reason=reason)
 
 

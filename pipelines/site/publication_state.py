@@ -34,7 +34,7 @@ def published_parts(
     for number in sorted(set(map(shard_number, segment_set))):
         with suppress(IntegrityError):
             for entry in archive.shard(number).entries:
-                if entry.blocks in segment_set and entry.table in tables and not entry.is_bundle:
+                if entry.blocks in segment_set and entry.table in tables:
                     parts[entry.table, entry.blocks] = entry
     return parts
 
@@ -42,7 +42,7 @@ def published_parts(
 def is_held(receipt: Receipt, entries: Mapping[tuple[str, BlockRange], Entry]) -> bool:
     """Whether the archive's `entries` have a receipt's very CSV."""
     entry = entries.get((receipt.table, receipt.blocks))
-    return entry is not None and entry.members[0].sha256 == receipt.sha256
+    return entry is not None and entry.csv.sha256 == receipt.sha256
 
 
 @dataclass(frozen=True, slots=True)

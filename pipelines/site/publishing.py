@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
+from threading import Lock
 
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry, SegmentSource
 from exporters.archive.shards import shard_number
-from exporters.publishing.bundles import (
-    Bundle,
-    bundle_of,
-    bundle_request,
-    bundles_over,
-    due_bundles,
-)
+from exporters.exports.copies import DamagedCopyError
+from exporters.exports.staged_zips import staged_part
 from exporters.publishing.publication import Outcome, Published, PublishReport, publish_zips
 from exporters.publishing.replace import Correction
 from exporters.publishing.request import PublishRequest
+from exporters.zips.parts import PartRef
 from pipelines.site.publication_state import is_held, published_parts
 from pipelines.site.site import Site, at_one_look
-from transforms.block_range import BlockRange, contiguous_runs
+from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
-from transforms.files import file_version
 from transforms.tables.registry import HISTORY_TABLES
+from transforms.verifying.proofs import Proofs
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 
 _log = logging.getLogger(__name__)
+_PROVERS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,37 +86,6 @@ def _other_text(name: str, receipt: Receipt) -> Published:
     return Published(name, Outcome.CONFLICT, None, reason, receipt.table)
 
 
-@at_one_look
-def publish_bundles(site: Site, gone: Sequence[Entry] = ()) -> PublishReport:
-    """Publish the bundles that have become due, and those that are gone.
-
-    None is due where the bundle setting is 0.
-    """
-    catalog = site.warehouse.catalog()
-    if catalog is None:
-        return PublishReport()
-    archive = site.archive(catalog.chain_id)
-    bundles = [bundle for entry in gone if (bundle := bundle_of(archive, entry))]
-    requests = (_request(site, archive, bundle) for bundle in chain(bundles, _due(site, archive)))
-    return publish_zips(archive, requests, scratch=site.scratch())
-
-
-def bundles_are_due(site: Site) -> bool:
-    """Whether `publish_bundles` has something to publish."""
-    catalog = site.warehouse.catalog()
-    return catalog is not None and any(_due(site, site.archive(catalog.chain_id)))
-
-
-def _due(site: Site, archive: Archive) -> Iterator[Bundle]:
-    if site.settings.bundle:
-        for table in HISTORY_TABLES:
-            yield from due_bundles(archive, table, site.settings.bundle)
-
-
-def _request(site: Site, archive: Archive, bundle: Bundle) -> PublishRequest:
-    return bundle_request(archive, bundle, site.exporter.proofs, site.settings.name_style)
-
-
 def _loaded(catalog: Catalog, segments: Sequence[BlockRange]) -> Mapping[BlockRange, LoadedSegment]:
     """These segments and their neighbours, whatever else is loaded."""
     hull = BlockRange(segments[0].first, segments[-1].last)
@@ -127,35 +94,19 @@ def _loaded(catalog: Catalog, segments: Sequence[BlockRange]) -> Mapping[BlockRa
 
 def replace_published(
     site: Site, segments: Sequence[BlockRange], tables: Sequence[str], correction: Correction
-) -> list[PublishReport]:
+) -> PublishReport:
     """Publish segments (loaded, ascending) anew, other bytes that stand there notwithstanding.
 
     Every replaced file is recorded in the revisions with the reason; files that are right already
-    stay as they are. Bundles over replaced blocks follow. The index is not trusted: an object that
-    was removed by hand comes back.
+    stay as they are. The index is not trusted: an object that was removed by hand comes back.
     """
     catalog = site.loaded_catalog()
     archive = site.archive(catalog.chain_id)
     receipts = [receipt for receipt in site.receipts(segments) if receipt.table in tables]
-    singles = _publish_parts(site, archive, receipts, catalog.segments, correction)
-    bundles = publish_zips(
-        archive,
-        _bundles_over(site, archive, segments, tables),
-        correction=correction,
-        scratch=site.scratch(),
-    )
+    report = _publish_parts(site, archive, receipts, catalog.segments, correction)
     for receipt in receipts:
         site.stage.remove(archive.chain_id, receipt.table, receipt.blocks)
-    return [singles, bundles]
-
-
-def _bundles_over(
-    site: Site, archive: Archive, segments: Sequence[BlockRange], tables: Sequence[str]
-) -> Iterator[PublishRequest]:
-    for table in tables:
-        for run in contiguous_runs(segments):
-            for bundle in bundles_over(archive, table, run):
-                yield _request(site, archive, bundle)
+    return report
 
 
 def _publish_parts(
@@ -166,30 +117,11 @@ def _publish_parts(
     correction: Correction | None = None,
     doubtful: Collection[int] = (),
 ) -> PublishReport:
-    """Publish parts; those that turn out to be damaged are rendered again, and tried once more.
-
-    What the warehouse does not render either is in the report, and the others go on.
-    """
-
-    def publish(those: Iterable[Receipt]) -> PublishReport:
-        lost: list[Published] = []
-        report = publish_zips(
-            archive,
-            _part_requests(site, those, segments, lost),
-            correction=correction,
-            scratch=site.scratch(),
-            doubtful=doubtful,
-        )
-        return report.and_(lost)
-
-    report = publish(receipts)
-    damaged = report.damaged
-    again = [receipt for receipt in receipts if _part(site, receipt).name in damaged]
-    for receipt in again:
-        reason = damaged[_part(site, receipt).name]
-        _log.warning("a staged ZIP is rendered from the warehouse again: %s", reason)
-        site.stage.remove(archive.chain_id, receipt.table, receipt.blocks)
-    return report.after(publish(again)) if again else report
+    """Publish parts; those that neither stage nor warehouse has sound are in the report, too."""
+    lost: list[Published] = []
+    requests = _part_requests(site, receipts, segments, lost)
+    report = publish_zips(archive, requests, correction=correction, doubtful=doubtful)
+    return report.and_(lost)
 
 
 def _part_requests(
@@ -198,41 +130,42 @@ def _part_requests(
     segments: Mapping[BlockRange, LoadedSegment],
     lost: list[Published],
 ) -> Iterator[PublishRequest]:
-    """The requests for parts; those that neither stage nor warehouse has are added to `lost`."""
-    for receipt in receipts:
+    """The requests for parts, several proven at a time; those that are nowhere go to `lost`."""
+    # What is published is removed from the stage: its proof is of no use to anybody later.
+    proofs, turn = Proofs(), Lock()
+
+    def request(receipt: Receipt) -> PublishRequest | Published:
         try:
-            yield part_request(site, receipt, segments[receipt.blocks])
+            part = _staged(site, receipt, proofs, turn)
         except IntegrityError as error:
             name = _part(site, receipt).name
-            lost.append(Published(name, Outcome.DAMAGED, None, str(error), receipt.table))
+            return Published(name, Outcome.DAMAGED, None, str(error), receipt.table)
+        source, hashes = _source(segments[receipt.blocks]), (receipt.sha256, part.source.version)
+        return PublishRequest(_part(site, receipt), part.member, source, receipt.schema, *hashes)
+
+    with ThreadPoolExecutor(_PROVERS) as pool:
+        for result in pool.map(request, receipts):
+            if isinstance(result, Published):
+                lost.append(result)
+            else:
+                yield result
+
+
+def _staged(site: Site, receipt: Receipt, proofs: Proofs, turn: Lock) -> PartRef:
+    """A staged part, proven; rendered from the warehouse where it is missing or damaged."""
+    try:
+        return staged_part(site.stage, receipt, proofs)
+    except FileNotFoundError:
+        pass
+    except DamagedCopyError as damage:
+        _log.warning("a staged ZIP is rendered from the warehouse again: %s", damage)
+    with turn:  # each takes a DuckDB and its memory
+        site.stage_part(receipt)
+    return staged_part(site.stage, receipt, proofs)
 
 
 def _part(site: Site, receipt: Receipt) -> Path:
     return site.stage.path(receipt.segment.chain_id, receipt.table, receipt.blocks)
-
-
-def part_request(site: Site, receipt: Receipt, segment: LoadedSegment) -> PublishRequest:
-    """The request to publish a part; rendered from the warehouse again where it is missing.
-
-    One without its recorded hash cannot be distinguished from a damaged one and counts as missing.
-    """
-    place = (receipt.segment.chain_id, receipt.table, receipt.blocks)
-    zip_sha256 = site.stage.sha256(*place)
-    if zip_sha256 is None:
-        site.stage_part(receipt)
-        zip_sha256 = site.stage.sha256(*place)
-    path = site.stage.path(*place)
-    proof = site.exporter.proofs.find(str(path), file_version(path.stat()), receipt.sha256)
-    return PublishRequest(
-        receipt.table,
-        path,
-        (_source(segment),),
-        (receipt.schema,),
-        receipt.rows,
-        (receipt.sha256,),
-        zip_sha256 or "",
-        proven=proof is not None and proof.digest == zip_sha256,
-    )
 
 
 def _source(segment: LoadedSegment) -> SegmentSource:

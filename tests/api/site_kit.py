@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exporters.archive.archive import Archive
+from exporters.exports.staged_zips import staged_part
 from exporters.locations import Locations
 from exporters.publishing.publication import publish_zips
 from exporters.publishing.request import PublishRequest
@@ -20,6 +21,8 @@ from transforms.block_range import BlockRange
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES
+from transforms.verifying.proofs import Proofs
+from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 
@@ -93,20 +96,18 @@ class Site:
             for receipt in self.warehouse.receipts(segments)
             if receipt.table in tables and receipt.table in HISTORY_TABLES
         ]
-        requests = [
-            PublishRequest(
-                receipt.table,
-                self.stage.path(archive.chain_id, receipt.table, receipt.blocks),
-                (segment_source(receipt.blocks, receipt.segment.version),),
-                (receipt.schema,),
-                receipt.rows,
-            )
-            for receipt in receipts
-        ]
+        requests = [self._request(receipt) for receipt in receipts]
         report = publish_zips(archive, requests)
         assert not report.failed, report.failed
         for receipt in receipts:
             self.stage.remove(archive.chain_id, receipt.table, receipt.blocks)
+
+    def _request(self, receipt: Receipt) -> PublishRequest:
+        part = staged_part(self.stage, receipt, Proofs())
+        path = self.stage.path(self.archive.chain_id, receipt.table, receipt.blocks)
+        source = segment_source(receipt.blocks, receipt.segment.version)
+        hashes = (receipt.sha256, part.source.version)
+        return PublishRequest(path, part.member, source, receipt.schema, *hashes)
 
 
 def small_site(root: Path) -> Site:

@@ -148,10 +148,10 @@ def _entry(table: str, schema: TableSchema) -> Entry:
     """An entry over blocks that are easily replaced in its line."""
     name = csv_name(CHAIN, table, VERSION, _ANY)
     runs = (Run(100, 100, 1), Run(1000, 4000, 1))
-    member = Csv(name, VERSION, _ANY, ROWS, 1, _SHA256, schema, runs)
+    member = Csv(name, ROWS, 1, _SHA256, schema, runs)
     path = f"{table}/{zip_name(CHAIN, table, _ANY)}"
     segment = SegmentSource(_ANY, VERSION, _ID, _SHA256, "")
-    return Entry(table, path, ZIP_BYTES, _SHA256, (segment,), (member,))
+    return Entry(table, path, ZIP_BYTES, _SHA256, segment, member)
 
 
 def _real_entry(root: Path, schema: TableSchema, number: int) -> Entry:
@@ -168,7 +168,7 @@ def _real_entry(root: Path, schema: TableSchema, number: int) -> Entry:
     (part,) = read_parts(LocalSource.open(path))
     text = hashlib.sha256(schema.header + body).hexdigest()
     runs = (part.member.header, part.member.body)
-    csv = Csv(name, VERSION, blocks, ROWS, part.member.whole.plain, text, schema, runs)
+    csv = Csv(name, ROWS, part.member.whole.plain, text, schema, runs)
     segment = SegmentSource(blocks, VERSION, _ID, _SHA256, "")
     size = path.stat().st_size
-    return Entry(TABLE, f"{TABLE}/{path.name}", size, content_sha256(path), (segment,), (csv,))
+    return Entry(TABLE, f"{TABLE}/{path.name}", size, content_sha256(path), segment, csv)

@@ -107,10 +107,10 @@ def _entry(segment: LoadedSegment, receipt: Receipt) -> Entry:
     table, blocks, version = receipt.table, receipt.blocks, segment.name.version
     name, runs = csv_name(CHAIN, table, version, blocks), (Run(100, 100, 1), Run(1000, 4000, 1))
     facts = (receipt.rows, receipt.bytes, receipt.sha256)
-    member = Csv(name, version, blocks, *facts, receipt.schema, runs)
+    member = Csv(name, *facts, receipt.schema, runs)
     source = SegmentSource(blocks, version, segment.segment_id, "0" * 64, segment.previous_id)
     path = f"{table}/{zip_name(CHAIN, table, blocks)}"
-    return Entry(table, path, len(_ZIP), _SHA256, (source,), (member,))
+    return Entry(table, path, len(_ZIP), _SHA256, source, member)
 
 
 def forget(settings: Locations) -> None:

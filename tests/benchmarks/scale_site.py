@@ -155,10 +155,10 @@ def _entry(table: str) -> Entry:
     assert known is not None
     runs = (Run(100, 100, 1), Run(1000, 4000, 1))
     name = csv_name(CHAIN, table, _VERSION, _ANY)
-    member = Csv(name, _VERSION, _ANY, 20, 4100, _SHA256, known.schema, runs)
+    member = Csv(name, 20, 4100, _SHA256, known.schema, runs)
     segment = SegmentSource(_ANY, _VERSION, _ID, _SHA256, _PREVIOUS_ID)
     path = f"{table}/{zip_name(CHAIN, table, _ANY)}"
-    return Entry(table, path, ZIP_BYTES, _SHA256, (segment,), (member,))
+    return Entry(table, path, ZIP_BYTES, _SHA256, segment, member)
 
 
 def _moved(lines: Iterable[str], number: int) -> Iterator[str]:

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exporters.exports.plan import HeldColumns, plan_export
-from exporters.exports.splice import layout_export
 from exporters.zips.staging import PartStage
 from pipelines.site.site import Site
 from tests import zip_readers
 from tests.exporters.lake.lake_kit import lake_site
+from tests.exporters.part_kit import layout_export
 from tests.pipelines.kit import load as load_site
 from transforms.block_range import BlockRange
 from transforms.segments.segment_name import SegmentName

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from zipfile import ZipFile
 
-from exporters.exports.splice import CsvParts, layout_zip
-from exporters.zip_names import csv_name, zip_name
+from exporters.exports.plan import ExportPlan
+from exporters.exports.splice import CsvParts, layout_spans, layout_zip
+from exporters.zip_names import NameStyle, csv_name, zip_name
+from exporters.zips.layout import Layout
 from exporters.zips.part_zip import write_part_zip
 from exporters.zips.parts import PartColumns, PartRef, read_parts
 from exporters.zips.sources import LocalSource
@@ -74,6 +76,17 @@ def csv_of(parts: Sequence[PartRef]) -> CsvParts:
     blocks = BlockRange(parts[0].blocks.first, parts[-1].blocks.last)
     version = parts[0].version
     return CsvParts(csv_name(CHAIN, TABLE, version, blocks), version, blocks, PartColumns.of(parts))
+
+
+def layout_export(
+    plan: ExportPlan, parts: Sequence[PartRef], style: NameStyle = NameStyle.SPEC
+) -> Layout:
+    """Lay out the ZIP of a plan from the parts of its segments, ascending."""
+    by_span = (
+        PartColumns.of(part for part in parts if span.blocks.holds(part.blocks))
+        for span in plan.spans
+    )
+    return layout_spans(plan, by_span, style)
 
 
 def splice(path: Path, *csvs: Sequence[PartRef]) -> Path:

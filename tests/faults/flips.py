@@ -30,7 +30,7 @@ from tests.segments_kit import KIT_CHAIN
 from transforms.errors import StrataError
 from transforms.warehouse.warehouse_address import open_warehouse
 
-_SETTINGS = {**IN_BATCHES, "STRATA_BUNDLE": "2"}
+_SETTINGS = IN_BATCHES
 _VERIFY = ["verify", "--json"]
 _SEGMENTS = 2
 _NOT_KEPT = ("parts", "rendered", "scratch", "leases", "proofs.sqlite", ".merging", ".views")
@@ -182,7 +182,7 @@ def _kind(path: Path) -> str:
 
 
 def _everything(place: Place) -> None:
-    """A site with one of everything: bundles, a corrected file, captures, a refused segment."""
+    """A site with one of everything: a corrected file, captures, a refused segment."""
     correct(place, _SEGMENTS)
     write_captures(place.home / "source")
     first = _SEGMENTS * BLOCKS + 1

@@ -21,7 +21,7 @@ Command = tuple[str, ...]
 LOAD, PUBLISH, RUN = ("load", "--json"), ("publish", "--json"), ("run", "--json")
 _EACH_ALONE = {"STRATA_BATCH": "1"}
 # A batch of two makes several volumes, snapshots and index updates to die between.
-IN_BATCHES = {"STRATA_BATCH": "2", "STRATA_BUNDLE": "2"}
+IN_BATCHES = {"STRATA_BATCH": "2"}
 
 
 @dataclass(frozen=True, slots=True)

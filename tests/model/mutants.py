@@ -13,7 +13,7 @@ _SWEEPING = "transforms/warehouse/merge/sweep.py"
 _SNAPSHOT = "transforms/warehouse/log/snapshot.py"
 _MERGING = "transforms/warehouse/merge/compaction.py"
 _PUBLICATION = "exporters/publishing/publication.py"
-_REQUEST = "exporters/publishing/request.py"
+_STAGED = "exporters/exports/staged_zips.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +138,8 @@ MUTANTS = (
     _one(
         "the index has the entry before the ZIP is there",
         _PUBLICATION,
-        "    entry = proven_entry(request, archive.chain_id, zip_file)\n",
-        "    entry = proven_entry(request, archive.chain_id, zip_file)\n"
-        "    name_in_shards(archive, [entry])\n",
+        "    entry = request.entry()\n",
+        "    entry = request.entry()\n    name_in_shards(archive, [entry])\n",
     ),
     _one(
         "a ZIP gets no hash file",
@@ -163,12 +162,8 @@ MUTANTS = (
     Mutant(
         "a part is published without a proof",
         (
-            (
-                _REQUEST,
-                "if request.zip_sha256 and request.zip_sha256 != zip_sha256:",
-                "if not zip_sha256:",
-            ),
-            (_REQUEST, "if expected and expected != sha256:", "if not sha256:"),
+            (_STAGED, "    if sha256 != recorded:", "    if not sha256:"),
+            (_STAGED, "digest.hexdigest()) != expected", "receipt.sha256) != expected"),
         ),
     ),
 )

@@ -61,7 +61,7 @@ class Place:
 
 
 def placed(settings: Settings, patch: pytest.MonkeyPatch) -> Place:
-    for name in ("source", "warehouse", "archive", "bundle"):
+    for name in ("source", "warehouse", "archive"):
         patch.setenv(f"STRATA_{name.upper()}", str(getattr(settings, name)))
     patch.setenv("STRATA_LAKE", str(int(settings.lake)))
     return Place(settings)

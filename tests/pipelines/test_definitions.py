@@ -40,20 +40,20 @@ def test_every_table_is_an_asset_in_both_places(settings: Settings) -> None:
         assert exported.backfill_policy == dg.BackfillPolicy.multi_run(settings.batch)
         assert graph.get(table_key(table)).partitions_def == exported.partitions_def
     names = {"/".join(key.path) for key in graph.get_all_asset_keys()}
-    assert names >= {"warehouse/current_state", "archive/bundles", "archive/index"}
+    assert names >= {"warehouse/current_state", "archive/index"}
 
 
 def test_jobs_sensor_and_schedules_are_there(settings: Settings) -> None:
     repository = definitions(settings).get_repository_def()
 
     assert {job.name for job in repository.get_all_jobs()} >= {
-        *("load", "publish", "load_and_publish", "publish_bundles", "verify")
+        *("load", "publish", "load_and_publish", "verify")
     }
     assert {sensor.name for sensor in repository.sensor_defs} == {"new_segments"}
     for sensor in repository.sensor_defs:
         assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
     assert {schedule.name for schedule in repository.schedule_defs} >= {
-        *("bundles_every_hour", "verify_quickly_every_day", "verify_every_week")
+        *("verify_quickly_every_day", "verify_every_week")
     }
     for schedule in repository.schedule_defs:
         if schedule.name.startswith("verify"):  # what they are configured with must be valid
@@ -66,14 +66,6 @@ def _asked(schedule: dg.ScheduleDefinition) -> dict[str, object]:
     with dg.build_schedule_context() as context:
         (request,) = schedule.evaluate_tick(context).run_requests or ()
     return dict(request.run_config)
-
-
-@pytest.mark.parametrize(("bundle", "running"), [(0, False), (10, True)])
-def test_the_bundle_schedule_runs_where_bundles_are_asked_for(bundle: int, running: bool) -> None:
-    repository = definitions(Settings(bundle=bundle)).get_repository_def()
-
-    (schedule,) = (s for s in repository.schedule_defs if s.name == "bundles_every_hour")
-    assert (schedule.default_status is dg.DefaultScheduleStatus.RUNNING) is running
 
 
 def test_nobody_collects_whose_user_may_not_until_it_is_turned_on() -> None:

@@ -6,24 +6,19 @@ import hashlib
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
-from click.testing import CliRunner
 
-from pipelines.commands.group import strata
 from pipelines.instance import COMMAND_LINE_TAG, open_instance
 from pipelines.run_requests import BATCH_TAG
 from pipelines.running import FinishedRun, run_everything
 from pipelines.settings import Settings
-from pipelines.site.publishing import publish_segments
 from pipelines.site.segment_status import site_status
 from pipelines.site.site import Site
-from tests.pipelines.conftest import MakeSegments
-from tests.pipelines.kit import blocks, load, make_segment, one_key_twice, site_settings
+from tests.pipelines.kit import blocks, make_segment, one_key_twice, site_settings
 from tests.segments_kit import KIT_CHAIN, entry_bytes
 from transforms.tables.registry import HISTORY_TABLES
 
@@ -164,24 +159,6 @@ def test_what_is_published_stays_untouched_by_further_runs(history: History) -> 
     assert {path: path.stat().st_mtime_ns for path in paths} == times
     for span in ("11-20", "31-40"):
         assert any(f"-{span}.zip" in name for name in history.published())
-
-
-def test_bundles_that_are_due_are_published_where_nothing_else_is_new(
-    site: Site, make_segments: MakeSegments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make_segments(2)
-    load(site)
-    publish_segments(site, blocks(0, 1))
-    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster_home"))
-    monkeypatch.setenv("STRATA_BUNDLE", "2")
-    places = {"--source": site.settings.source, "--warehouse": site.settings.warehouse}
-    asked = [*chain(*places.items()), "--archive", site.settings.archive]
-
-    done = CliRunner().invoke(strata, ["run", *asked], standalone_mode=False)
-
-    assert done.exception is None, done.output
-    bundles = list(Path(site.settings.archive).rglob("*-1-20.zip"))
-    assert len(bundles) == len(HISTORY_TABLES)
 
 
 def test_a_failing_database_of_dagster_is_named(

@@ -282,7 +282,7 @@ class S3Store:
         if size > _MOST_BYTES:
             raise ConfigError(
                 f"{self.describe(key)} would have {size:,} bytes, and an object of a bucket has "
-                f"{_MOST_BYTES:,} at most: make smaller ZIPs (STRATA_BUNDLE), or use a folder"
+                f"{_MOST_BYTES:,} at most: use a folder"
             )
         self.try_service()
         put: dict[str, Any] = {

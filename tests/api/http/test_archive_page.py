@@ -30,9 +30,9 @@ def loaded_segment(chain_id: str, blocks: BlockRange, text: str) -> LoadedSegmen
 def hostile_view() -> ArchiveView:
     known = known_table("orders", 1)
     assert known is not None
-    member = Csv(HOSTILE, 1, _BLOCKS, 3, 9, HOSTILE, known.schema, _RUNS)
+    member = Csv(HOSTILE, 3, 9, HOSTILE, known.schema, _RUNS)
     source = SegmentSource(_BLOCKS, 1, HOSTILE, HOSTILE, HOSTILE)
-    entry = Entry("orders", f"orders/{HOSTILE}", 9, HOSTILE, (source,), (member,))
+    entry = Entry("orders", f"orders/{HOSTILE}", 9, HOSTILE, source, member)
     index = ArchiveIndex(HOSTILE).including([ShardSummary.of(Shard(HOSTILE, 0, (entry,)), b"")])
     replaced = Revision(f"{HOSTILE}/x.zip", HOSTILE, HOSTILE, HOSTILE, _NOON)
     return ArchiveView(index, [replaced], [loaded_segment(HOSTILE, _BLOCKS, HOSTILE)])

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from exporters.archive.archive import Archive, chains, update
-from exporters.exports.plan import cheapest_cover
-from exporters.publishing.bundles import bundle_request, bundles_over, due_bundles
+from exporters.archive.csv_columns import ZipRow
 from exporters.publishing.publication import publish_zips
 from exporters.zips.parts import read_parts
 from tests.archive_kit import (
@@ -21,23 +20,19 @@ from tests.archive_kit import (
     resealed,
     segment_requests,
 )
-from transforms.block_range import BlockRange, BlockRanges
-from transforms.errors import ConfigError, IntegrityError
+from transforms.block_range import BlockRange
+from transforms.errors import IntegrityError
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import LostRaceError, Versioned
-from transforms.verifying.proofs import Proofs
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Segments 1-10, 11-13, 14-20 and 31-40; the first two as a bundle of orders, too."""
+    """Segments 1-10, 11-13, 14-20 and 31-40."""
     folder = tmp_path_factory.mktemp("model")
     archive = Archive(FolderStore(folder / "store"), CHAIN)
     for blocks in ((1, 10), (11, 13), (14, 20), (31, 40)):
         publish_zips(archive, segment_requests(folder, *blocks, THREE))
-    publish_zips(
-        archive, [bundle_request(archive, w, Proofs()) for w in due_bundles(archive, "orders", 2)]
-    )
     return folder / "store"
 
 
@@ -48,7 +43,7 @@ def archive(model: Path, tmp_path: Path) -> Archive:
 
 def test_the_layout_is_chain_table_zip(archive: Archive) -> None:
     keys = [info.key for info in archive.store.list(f"{CHAIN}/orders/")]
-    blocks = ("1-10", "1-13", "11-13", "14-20", "31-40")
+    blocks = ("1-10", "11-13", "14-20", "31-40")
     names = [f"{CHAIN}/orders/net-1-orders-{run}.zip" for run in blocks]
     assert keys == [key for name in names for key in (name, f"{name}.sha256")]
 
@@ -58,15 +53,14 @@ def test_an_archive_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:
     assert archive.index().shards == {}
     assert archive.shard(0).entries == ()
     assert list(archive.entries("orders", BlockRange(0, 10**9))) == []
-    assert list(due_bundles(archive, "orders", 2)) == []
     assert chains(archive.store) == ()
 
 
 @pytest.mark.parametrize(
     ("blocks", "expected"),
     [
-        (BlockRange(1, 40), ["1-10", "1-13", "11-13", "14-20", "31-40"]),
-        (BlockRange(12, 14), ["1-13", "11-13", "14-20"]),
+        (BlockRange(1, 40), ["1-10", "11-13", "14-20", "31-40"]),
+        (BlockRange(12, 14), ["11-13", "14-20"]),
         (BlockRange(21, 30), []),
         (BlockRange(40, 99), ["31-40"]),
     ],
@@ -85,27 +79,8 @@ def test_a_published_zip_reads_with_its_hash_as_its_version(archive: Archive) ->
 
 def test_the_archive_serves_as_parts_of_any_range(archive: Archive) -> None:
     csvs = archive.csvs_inside("orders", BlockRange(1, 20), lambda *_: pytest.fail("unreadable"))
-    parts = [
-        part
-        for row in range(len(csvs))
-        if not csvs.numbers[row]
-        for part in read_parts(archive.source(csvs.zip_of(row)))
-    ]
-    blocks = BlockRanges.of([part.blocks for part in parts])
-    chosen = cheapest_cover(BlockRange(1, 20), blocks, [1] * len(parts)) or ()
-    assert [str(parts[number].blocks) for number in chosen] == ["1-13", "14-20"]
-
-
-def test_the_bundles_that_a_replacement_makes_stale_are_found(archive: Archive) -> None:
-    (bundle,) = bundles_over(archive, "orders", BlockRange(11, 13))
-    assert [str(entry.blocks) for entry in bundle] == ["1-10", "11-13"]
-    assert list(bundles_over(archive, "orders", BlockRange(14, 20))) == []
-    assert list(bundles_over(archive, "trades", BlockRange(11, 13))) == []
-
-
-def test_a_bundle_of_one_segment_is_refused(archive: Archive) -> None:
-    with pytest.raises(ConfigError, match="use 2 or more"):
-        list(due_bundles(archive, "orders", 1))
+    parts = [read_parts(archive.source(ZipRow(csvs, row)))[0] for row in range(len(csvs))]
+    assert [str(part.blocks) for part in parts] == ["1-10", "11-13", "14-20", "31-40"]
 
 
 def test_sha256sum_checks_what_was_published(archive: Archive, tmp_path: Path) -> None:

@@ -29,12 +29,10 @@ def _cid(name: str) -> str:
 A, B, C = (_cid(name) for name in "abc")
 
 
-def _entry(table: str, *segments: tuple[int, str, str]) -> Entry:
-    sources = tuple(
-        SegmentSource(BlockRange(number * 10 + 1, number * 10 + 10), 1, own, "ab", previous)
-        for number, own, previous in segments
-    )
-    return replace(entry(table, (1, 10)), segments=sources)
+def _entry(table: str, segment: tuple[int, str, str]) -> Entry:
+    number, own, previous = segment
+    blocks = BlockRange(number * 10 + 1, number * 10 + 10)
+    return replace(entry(table, (1, 10)), segment=SegmentSource(blocks, 1, own, "ab", previous))
 
 
 @pytest.mark.parametrize(
@@ -42,7 +40,7 @@ def _entry(table: str, *segments: tuple[int, str, str]) -> Entry:
     [
         ([], []),
         ([_entry("orders", (0, A, "")), _entry("orders", (1, B, A))], ["1-20"]),
-        ([_entry("orders", (0, A, ""), (1, B, A)), _entry("blocks", (2, C, B))], ["1-30"]),
+        ([_entry("orders", (0, A, "")), _entry("blocks", (1, B, A))], ["1-20"]),
     ],
 )
 def test_the_chain_of_entries(entries: list[Entry], runs: list[str]) -> None:
@@ -64,18 +62,16 @@ def test_shards_are_joined_by_their_runs() -> None:
 def test_a_previous_id_is_written_and_read_back(previous: str) -> None:
     written = _entry("orders", (0, B, previous))
     found = entry_json(written)
-    assert found["segments"][0]["previous_id"] == previous
-    (member,) = written.members
-    columns = {
-        member.schema.fingerprint: [{"name": c.name, "type": c.type} for c in member.schema.columns]
-    }
+    assert found["segment"]["previous_id"] == previous
+    schema = written.csv.schema
+    columns = {schema.fingerprint: [{"name": c.name, "type": c.type} for c in schema.columns]}
     assert entry_of(found, columns_of(columns)) == written
 
 
 def test_the_index_and_the_page_say_how_far_the_chain_is_unbroken() -> None:
     entries = {
-        0: [_entry("orders", (0, A, ""), (1, B, A))],
-        1: [_entry("orders", (2000, C, B), (2001, A, C))],
+        0: [_entry("orders", (0, A, "")), _entry("orders", (1, B, A))],
+        1: [_entry("orders", (2000, C, B)), _entry("orders", (2001, A, C))],
     }
     shards = [Shard(CHAIN, number, tuple(held)) for number, held in entries.items()]
     index = ArchiveIndex(CHAIN).including(ShardSummary.of(one, one.to_bytes()) for one in shards)

@@ -21,7 +21,6 @@ from exporters.archive.entries import Csv, Entry
 from exporters.archive.index import ArchiveIndex, ShardSummary, index_bytes, parse_index
 from exporters.archive.revisions import Revision
 from exporters.archive.shards import Shard, shard_number
-from exporters.publishing.bundles import bundle_request, due_bundles
 from exporters.publishing.publication import publish_zips
 from exporters.publishing.replace import Correction
 from exporters.zip_names import csv_name, zip_name
@@ -47,7 +46,6 @@ from transforms.lake.public_database import write_database
 from transforms.lake.public_views import PublicLake, public_statements, snapshot_line
 from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES
-from transforms.verifying.proofs import Proofs
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 BLOCKS_A_DAY = 86_400  # the kit's blocks are a second apart, the first day begins with block 0
@@ -153,13 +151,6 @@ def as_documented(row: tuple[object, ...]) -> tuple[object, ...]:
     return (day.isoformat(), *middle, moment, reason)
 
 
-def test_a_bundle_does_not_widen_the_days_of_its_segments(archive: Archive) -> None:
-    before = rows(archive)
-    bundles = [bundle_request(archive, b, Proofs()) for b in due_bundles(archive, "blocks", 2)]
-    assert publish_zips(archive, bundles).created == 2
-    assert rows(archive) == before
-
-
 def test_a_first_block_after_the_first_of_the_chain_is_said(tmp_path: Path) -> None:
     archive = Archive(FolderStore(tmp_path / "store"), CHAIN)
     publish_zips(archive, segment_requests(tmp_path, 1001, 90_000))
@@ -234,11 +225,11 @@ class MadeSegment:
 
     def _entry(self, table: str, times: tuple[str, str]) -> Entry:
         csv = Csv(
-            *(csv_name(CHAIN, table, 1, self.blocks), 1, self.blocks, 1, 1, "aa" * 32),
+            *(csv_name(CHAIN, table, 1, self.blocks), 1, 1, "aa" * 32),
             *(schema(table), (Run(1, 1, 1), Run(1, 1, 1)), times if table == "blocks" else None),
         )
         path = f"{table}/{zip_name(CHAIN, table, self.blocks)}"
-        return Entry(table, path, 1, "bb" * 32, (segment_source(self.blocks),), (csv,))
+        return Entry(table, path, 1, "bb" * 32, segment_source(self.blocks), csv)
 
 
 _PUBLISHED = st.sampled_from(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from exporters.archive.csv_columns import CsvColumns
+from exporters.archive.csv_columns import CsvColumns, ZipRow
 from exporters.archive.entries import Csv, Entry
-from exporters.archive.shards import Shard, table_columns, table_entries
+from exporters.archive.shards import Shard, table_columns
 from exporters.zip_names import NameStyle, csv_name, zip_name
 from exporters.zips.runs import Run
 from tests.archive_kit import CHAIN, resealed, schema, segment_source
@@ -21,70 +20,56 @@ from transforms.errors import IntegrityError
 SEGMENTS = (BlockRange(1, 10), BlockRange(11, 13), BlockRange(14, 20))
 
 
-def csv(blocks: BlockRange, number: int, style: NameStyle = NameStyle.SPEC) -> Csv:
-    """A CSV with numbers that no other one has."""
-    name = csv_name(CHAIN, "orders", number, blocks, style)
+def entry(blocks: BlockRange, number: int = 1, style: NameStyle = NameStyle.SPEC) -> Entry:
+    """The entry of a segment, with numbers that no other one has."""
+    name = csv_name(CHAIN, "orders", 1, blocks, style)
     runs = (Run(7 + number, 90, 1), Run(2**33 * number, 4000 + number, 2**32 - number))
-    return Csv(name, number, blocks, number, 100, "ab" * 32, schema("orders"), runs)
-
-
-def entry(*blocks: BlockRange, style: NameStyle = NameStyle.SPEC) -> Entry:
-    """The entry of a ZIP with a CSV for each of these segments."""
-    whole = BlockRange(blocks[0].first, blocks[-1].last)
-    path = f"orders/{zip_name(CHAIN, 'orders', whole, style)}"
-    members = tuple(csv(run, number, style) for number, run in enumerate(blocks, 1))
-    sources = tuple(map(segment_source, blocks))
-    return Entry("orders", path, 1000 + whole.last, "0c" * 32, sources, members)
+    csv = Csv(name, number, 100, "ab" * 32, schema("orders"), runs)
+    path = f"orders/{zip_name(CHAIN, 'orders', blocks, style)}"
+    return Entry("orders", path, 1000 + blocks.last, "0c" * 32, segment_source(blocks), csv)
 
 
 SHARD = Shard(
     CHAIN,
     0,
     (
-        *map(entry, SEGMENTS[:2]),
-        entry(*SEGMENTS[:2]),
-        entry(SEGMENTS[2], style=NameStyle.REFERENCE),
-        entry(*SEGMENTS),
+        entry(SEGMENTS[0]),
+        entry(SEGMENTS[1], 2),
+        entry(SEGMENTS[2], 3, style=NameStyle.REFERENCE),
     ),
 )
-
-
-def indented(shard: Shard) -> bytes:
-    """The document as somebody's editor writes it."""
-    document = json.loads(shard.to_bytes())
-    del document["sha256"]
-    return resealed(json.dumps(document, indent=1).encode() + b"\n")
 
 
 def read(data: bytes) -> CsvColumns:
     return table_columns(data, "orders", "here", CHAIN, 0)
 
 
-@pytest.mark.parametrize("write", [Shard.to_bytes, indented])
-def test_the_columns_say_what_the_entries_say(write: Callable[[Shard], bytes]) -> None:
-    data = write(SHARD)
-    assert table_entries(data, "orders", "here", CHAIN, 0) == SHARD.entries
+def test_the_columns_say_what_the_entries_say() -> None:
+    data = SHARD.to_bytes()
     csvs = read(data)
-    members = [(item, member) for item in SHARD.entries for member in item.members]
-    assert len(csvs) == len(members) == 8
-    for row, (item, member) in enumerate(members):
-        zip_row = csvs.zip_of(row)
-        names = ("table", "path", "bytes", "sha256", "blocks", "zip_members")
+    assert len(csvs) == len(SHARD.entries) == 3
+    for row, item in enumerate(SHARD.entries):
+        zip_row = ZipRow(csvs, row)
+        names = ("table", "path", "bytes", "sha256", "blocks", "member")
         assert [getattr(zip_row, n) for n in names] == [getattr(item, n) for n in names]
-        assert (csvs.firsts[row], csvs.lasts[row]) == (member.blocks.first, member.blocks.last)
-        assert csvs.schemas[row] == member.schema
-        assert csvs.offsets[row] == csvs.member(row).data_offset
-        assert csvs.member(row) == item.zip_members[item.members.index(member)]
+        assert csvs.schemas[row] == item.csv.schema
+        assert csvs.offsets[row] == item.member.data_offset
     assert not len(table_columns(data, "trades", "here", CHAIN, 0))
 
 
 def test_joined_columns_are_the_rows_of_all() -> None:
     csvs = read(SHARD.to_bytes())
     twice = CsvColumns.joined("orders", [csvs, csvs])
-    assert [twice.member(row) for row in range(16)] == 2 * [csvs.member(row) for row in range(8)]
-    assert [twice.zip_of(row).zip_members for row in (12, 15)] == [
-        SHARD.entries[at].zip_members for at in (2, 4)
-    ]
+    members = [item.member for item in SHARD.entries]
+    assert [ZipRow(twice, row).member for row in range(6)] == 2 * members
+
+
+def test_lines_that_another_program_wrote_are_refused() -> None:
+    document = json.loads(SHARD.to_bytes())
+    del document["sha256"]
+    indented = resealed(json.dumps(document, indent=1).encode() + b"\n")
+    with pytest.raises(IntegrityError, match="its lines are not those that Strata writes"):
+        read(indented)
 
 
 @each_of(
@@ -97,7 +82,6 @@ def test_joined_columns_are_the_rows_of_all() -> None:
         ("0c" * 32, "0x" * 32),
         ("0c" * 32, "0c" * 31 + "  "),
         ('"header":[8,90,1]', '"header":[8,90]'),
-        ('"segments":[', '"segments":[],"others":['),
         ('"schema":"', '"schema":"0'),
         ('"from":1,"to":10', '"from":10,"to":1'),
     ],
@@ -114,6 +98,6 @@ def test_an_entry_of_another_shard_or_chain_is_refused() -> None:
         table_columns(SHARD.to_bytes(), "orders", "here", CHAIN, 1)
     with pytest.raises(IntegrityError, match="is not named as one of chain other"):
         table_columns(SHARD.to_bytes(), "orders", "here", "other", 0)
-    stray = replace(SHARD.entries[0], members=(csv(BlockRange(1, 9), 1),))
-    with pytest.raises(IntegrityError, match="has pieces that are not blocks 1-10"):
+    stray = replace(SHARD.entries[0], csv=SHARD.entries[1].csv)
+    with pytest.raises(IntegrityError, match="is not named as one of chain"):
         read(Shard(CHAIN, 0, (stray,)).to_bytes())

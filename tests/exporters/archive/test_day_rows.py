@@ -1,4 +1,4 @@
-"""Rows per day: each row counts once, bundles none, and many days make a page that still loads."""
+"""Rows per day: each row counts once, and many days make a page that still loads."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from pathlib import Path
 
 from exporters.archive.archive import Archive
 from exporters.archive.block_days import BlockDay, day_rows
-from exporters.publishing.bundles import bundle_request, due_bundles
 from exporters.publishing.publication import publish_zips
 from tests.archive_kit import CHAIN, part_request, segment_requests
 from transforms.block_range import BlockRange
 from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES
-from transforms.verifying.proofs import Proofs
 
 FIRST = date(2023, 1, 1)
 
@@ -34,8 +32,6 @@ def test_each_row_counts_once_on_the_day_on_which_its_segment_begins(tmp_path: P
     publish_zips(archive, segment_requests(tmp_path, 80_001, 90_000, rows=5))
     publish_zips(archive, segment_requests(tmp_path, 90_001, 95_000, rows=7))
     publish_zips(archive, [part_request(tmp_path, "orders", 95_001, 96_000, rows=9)])
-    bundles = [bundle_request(archive, b, Proofs()) for b in due_bundles(archive, "orders", 2)]
-    assert publish_zips(archive, bundles).created == 2
     index = archive.index()
     # Of the orders at the end nobody knows the day: no ZIP of blocks says it.
     each = dict.fromkeys(HISTORY_TABLES, 8), dict.fromkeys(HISTORY_TABLES, 7)

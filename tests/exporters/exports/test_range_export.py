@@ -14,10 +14,8 @@ from zipfile import ZipFile
 
 import pytest
 
-from exporters.archive.shards import Shard, table_entries
+from exporters.archive.shards import Shard
 from exporters.exports.range_export import RangeExport, RangeExporter
-from exporters.publishing.bundles import bundle_request, due_bundles
-from exporters.publishing.publication import publish_zips
 from exporters.zip_names import zip_name
 from exporters.zips.layout import Layout
 from exporters.zips.staging import PartStage
@@ -202,27 +200,6 @@ def test_an_object_that_changes_in_a_bucket_ends_it_and_is_right_when_asked_agai
     assert place in warning
 
 
-def test_a_bundle_that_is_damaged_is_put_together_from_its_single_zips(
-    asked: Asked, sound: bytes
-) -> None:
-    archive = asked.site.archive
-    due = due_bundles(archive, "orders", 2)
-    assert publish_zips(archive, [bundle_request(archive, w, Proofs()) for w in due]).created == 1
-    bundle = published(asked.site, BlockRange(FIRST.first, SECOND.last))
-    layout = asked.export().layout
-    assert bundle.name in {
-        chunk.source.name.rpartition("/")[2]
-        for chunk in layout.chunks
-        if not isinstance(chunk, bytes)
-    }
-
-    flip(bundle)
-
-    assert asked.bytes() == sound
-    (warning,) = asked.warnings
-    assert str(bundle) in warning
-
-
 def test_a_rendered_part_that_is_damaged_is_rendered_again(asked: Asked, sound: bytes) -> None:
     published(asked.site, FIRST).unlink()
     assert asked.bytes() == sound
@@ -275,8 +252,8 @@ def test_a_part_with_other_columns_than_the_warehouse_has_is_not_taken(
     key = archive.key("index/000000000.json")
     shard = Shard.parse(archive.store.read(key), "shard")
     (entry,) = (e for e in shard.entries if (e.table, e.blocks) == ("orders", FIRST))
-    schema = replace(entry.members[0].schema, columns=entry.members[0].schema.columns[:-1])
-    stale = replace(entry, members=(replace(entry.members[0], schema=schema),))
+    schema = replace(entry.csv.schema, columns=entry.csv.schema.columns[:-1])
+    stale = replace(entry, csv=replace(entry.csv, schema=schema))
     held = archive.store.head(key)
     assert held is not None
     archive.store.put_if_match(key, shard.including([stale]).to_bytes(), held.version, "")
@@ -347,20 +324,6 @@ def test_a_warehouse_gives_of_any_blocks_what_its_receipts_say(built: Site) -> N
     assert holdings.rows("nothing", SECOND) is None
     with pytest.raises(RangeError, match="does not hold the segment 51-60"):
         holdings.rows("blocks", BlockRange(51, 60))
-
-
-def test_the_entries_of_one_table_are_those_of_the_whole_shard(built: Site) -> None:
-    shard = built.archive.shard(0)
-    for table in (*HISTORY_TABLES, "no such table"):
-        expected = tuple(entry for entry in shard.entries if entry.table == table)
-        assert table_entries(shard.to_bytes(), table, "shard", CHAIN, 0) == expected
-    lost = resealed(shard.to_bytes().replace(b'"rows":', b'"rovs":'))
-    with pytest.raises(IntegrityError, match="is no document of format 1"):
-        table_entries(lost, "orders", "shard", CHAIN, 0)
-    with pytest.raises(IntegrityError, match="does not belong into this shard"):
-        table_entries(shard.to_bytes(), "orders", "shard", CHAIN, 1)
-    with pytest.raises(IntegrityError, match="is not named as one of chain other"):
-        table_entries(shard.to_bytes(), "orders", "shard", "other", 0)
 
 
 def test_a_proof_counts_only_for_the_same_state_and_hash(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporters.exports.plan import HeldColumns, cheapest_cover, plan_export
-from exporters.exports.splice import layout_export, layout_zip
+from exporters.exports.plan import HeldColumns, plan_export
+from exporters.exports.splice import layout_zip
 from exporters.zip_names import NameStyle
 from exporters.zips.parts import PartRef, read_parts
 from exporters.zips.sources import LocalSource
@@ -20,11 +20,12 @@ from tests.exporters.part_kit import (
     blocks_of,
     contents,
     csv_of,
+    layout_export,
     make_part,
     make_parts,
     splice,
 )
-from transforms.block_range import BlockRange, BlockRanges
+from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import Column, TableSchema
@@ -140,56 +141,6 @@ def test_a_csv_beyond_four_gigabytes_is_read_by_every_tool(tmp_path: Path) -> No
     assert f"Size:       {wide.file_size + 5}" in zip_readers.tested(path)
     assert all(str(wide.file_size) in text for text in zip_readers.listed(path))
     assert set(zip_readers.read(path, small.filename)) == {b"id\n7\n"}
-
-
-COVERS = [
-    ("single segments", [(0, 1), (1, 2), (2, 3)], [0, 1, 2]),
-    ("a wider part before narrow ones", [(0, 1), (1, 2), (2, 3), (0, 3)], [3]),
-    ("the fewest parts", [(0, 1), (1, 2), (0, 2), (2, 3), (1, 3)], [2, 3]),
-    ("a wide part that leads nowhere", [(0, 2), (0, 1), (1, 3)], [1, 2]),
-    ("parts that stick out are not taken", [(-1, 2), (0, 1), (1, 4), (1, 3)], [1, 3]),
-    ("any order", [(2, 3), (0, 2)], [1, 0]),
-]
-
-
-def thousands(spans: list[tuple[int, int]]) -> list[BlockRange]:
-    return [
-        BlockRange(max(first, 0) * 1000 + 1001 * (first >= 0), last * 1000 + 1000)
-        for first, last in spans
-    ]
-
-
-def cover(blocks: BlockRange, candidates: list[BlockRange]) -> list[int] | None:
-    return cheapest_cover(blocks, BlockRanges.of(candidates), [1] * len(candidates))
-
-
-@pytest.mark.parametrize(
-    ("spans", "chosen"), [case[1:] for case in COVERS], ids=[case[0] for case in COVERS]
-)
-def test_a_range_is_covered_by(spans: list[tuple[int, int]], chosen: list[int]) -> None:
-    assert cover(BlockRange(1001, 4000), thousands(spans)) == chosen
-
-
-@given(
-    lengths=st.lists(st.integers(1, 400), min_size=1, max_size=10),
-    wide=st.lists(st.tuples(st.integers(0, 9), st.integers(1, 10)), max_size=10),
-)
-def test_a_cover_joins_from_end_to_end_and_takes_no_more_parts_than_there_are_segments(
-    lengths: list[int],
-    wide: list[tuple[int, int]],
-) -> None:
-    edges = list(accumulate(lengths, initial=1))
-    spans = [*pairwise(edges), *((edges[a], edges[b]) for a, b in wide if a < b < len(edges))]
-    candidates = [BlockRange(a, b - 1) for a, b in spans]
-    chosen = [candidates[at] for at in cover(BlockRange(1, edges[-1] - 1), candidates) or ()]
-    assert all(left.joins(right) for left, right in pairwise(chosen))
-    assert (chosen[0].first, chosen[-1].last) == (1, edges[-1] - 1)
-    assert len(chosen) <= len(lengths)
-
-
-@pytest.mark.parametrize("held", [[], [(0, 1), (2, 3)], [(1, 3)], [(0, 2), (1, 3)]])
-def test_a_range_that_no_parts_cover_has_no_cover(held: list[tuple[int, int]]) -> None:
-    assert cover(BlockRange(1001, 4000), thousands(held)) is None
 
 
 def held_segments() -> list[tuple[SegmentName, TableSchema]]:

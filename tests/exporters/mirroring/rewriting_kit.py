@@ -225,24 +225,21 @@ class Rewriting:
 def _shorter(entry: Entry) -> Entry:
     """The entry of the same file under the name of one block less."""
     blocks = BlockRange(entry.blocks.first, entry.blocks.last - 1)
-    (segment,), (csv,) = entry.segments, entry.members
-    name = csv_name(CHAIN, entry.table, csv.version, blocks)
+    name = csv_name(CHAIN, entry.table, entry.segment.version, blocks)
     return replace(
         entry,
         path=f"{entry.table}/{zip_name(CHAIN, entry.table, blocks)}",
-        segments=(replace(segment, blocks=blocks),),
-        members=(replace(csv, name=name, blocks=blocks),),
+        segment=replace(entry.segment, blocks=blocks),
+        csv=replace(entry.csv, name=name),
     )
 
 
 def _other_rows(entry: Entry) -> Entry:
-    (csv,) = entry.members
-    return replace(entry, members=(replace(csv, rows=csv.rows + 1),))
+    return replace(entry, csv=replace(entry.csv, rows=entry.rows + 1))
 
 
 def _other_segment(entry: Entry) -> Entry:
-    (segment,) = entry.segments
-    return replace(entry, segments=(replace(segment, segment_id="QmOther"),))
+    return replace(entry, segment=replace(entry.segment, segment_id="QmOther"))
 
 
 def _other_size(entry: Entry) -> Entry:

@@ -21,7 +21,6 @@ from exporters.exports.copies import DamagedCopyError
 from exporters.fetching.fetch_folder import choose_chain, opened_archive
 from exporters.fetching.range_fetch import fetch_range
 from exporters.mirroring.mirror import Mirrored, mirror
-from exporters.publishing.bundles import bundle_request, bundles_over
 from exporters.publishing.publication import publish_zips
 from exporters.publishing.replace import Correction
 from exporters.signing_keys import Signer, read_public_key
@@ -36,7 +35,6 @@ from tests.web_kit import web_server
 from transforms.block_range import BlockRange
 from transforms.errors import ConfigError
 from transforms.stores.folder_store import FolderStore
-from transforms.verifying.proofs import Proofs
 
 TYPO = Correction("a wrong price in block 12", datetime(2026, 1, 31, 12, tzinfo=UTC))
 
@@ -138,15 +136,10 @@ def test_what_was_lost_or_damaged_in_a_mirror_is_fetched_again(
 
 
 def replace_orders(archive: Archive, folder: Path) -> None:
-    """Put other orders over 11-13 there, and the bundle that holds them, as the manual says."""
+    """Put other orders over 11-13 there."""
     corrected = part_request(folder, "orders", 11, 13, salt="corrected")
     report = publish_zips(archive, [corrected], correction=TYPO)
     assert not report.failed
-    bundles = [
-        bundle_request(archive, w, Proofs())
-        for w in bundles_over(archive, "orders", BlockRange(11, 13))
-    ]
-    publish_zips(archive, bundles, correction=TYPO)
 
 
 def test_a_file_that_was_replaced_is_fetched_again_and_said(
@@ -158,11 +151,10 @@ def test_a_file_that_was_replaced_is_fetched_again_and_said(
     found = mirrored(door.url, out)
 
     assert found.replaced == {
-        f"orders/{CHAIN}-orders-1-13.zip": TYPO.reason,
         f"orders/{CHAIN}-orders-11-13.zip": TYPO.reason,
     }
     assert contents(FolderStore(out)) == contents(archive.store)
-    assert len(revisions(Archive(FolderStore(out), CHAIN))) == 2
+    assert len(revisions(Archive(FolderStore(out), CHAIN))) == 1
     assert findings(out) == []
 
 
@@ -184,7 +176,7 @@ def test_wherever_it_ends_the_next_run_goes_on(
         if (out / "chains.json").exists():
             assert findings(out) == [], last
     door.on_request = lambda _: ""
-    assert mirrored(door.url, out).zips == 70
+    assert mirrored(door.url, out).zips == 69
     assert contents(FolderStore(out)) == contents(archive.store)
 
 
@@ -247,7 +239,7 @@ def test_a_zip_that_the_archive_has_lost_or_altered_leaves_a_mirrors_shard_as_it
     archive: Archive, out: Path, tmp_path: Path, name: str, damage: str
 ) -> None:
     table = name.partition("-")[0]
-    key = f"{CHAIN}/{table}/{CHAIN}-{name}.zip"  # of orders there is a bundle over both
+    key = f"{CHAIN}/{table}/{CHAIN}-{name}.zip"
     place = tmp_path / "source" / key
     whole = place.read_bytes()
     if damage == "lost":

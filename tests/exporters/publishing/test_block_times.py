@@ -36,11 +36,11 @@ def blocks_request(folder: Path, first: int, times: list[str]) -> PublishRequest
     part = write_part_zip(path, name, columns.header, [body], len(times))
     sha256 = hashlib.sha256(columns.header + body).hexdigest()
     source = segment_source(blocks)
-    return PublishRequest("blocks", path, (source,), (columns,), len(times), (sha256,), part.sha256)
+    return PublishRequest(path, part.member, source, columns, sha256, part.sha256)
 
 
 def times_of(folder: Path, times: list[str]) -> tuple[str, str] | None:
-    source = LocalSource.open(Path(str(blocks_request(folder, 1, times).content)))
+    source = LocalSource.open(blocks_request(folder, 1, times).content)
     (member,) = read_members(source)
     return block_times(source, member, schema("blocks"))
 
@@ -91,7 +91,7 @@ def archive(tmp_path: Path) -> Archive:
 
 def test_shard_index_and_page_say_them(archive: Archive) -> None:
     zips = json.loads(archive.store.read(SHARD))["zips"]
-    said = {(entry["table"], entry["from"]): entry["members"][0].get("last_time") for entry in zips}
+    said = {(entry["table"], entry["from"]): entry["csv"].get("last_time") for entry in zips}
     assert said == {
         ("blocks", 1): "2023-06-01T00:00:02.000000Z",
         ("blocks", 3): "2023-06-01T00:00:04.000000Z",

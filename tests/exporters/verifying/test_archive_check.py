@@ -15,22 +15,16 @@ import pytest
 from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
 from exporters.archive.shards import Shard
-from exporters.publishing.bundles import bundle_request, bundles_over, due_bundles
 from exporters.publishing.publication import publish_zips
-from exporters.publishing.replace import Correction
 from tests.archive_kit import (
     CHAIN,
     THREE,
     copied_archive,
-    part_request,
     segment_requests,
     verify_archive,
 )
-from tests.exporters.archive.test_revisions import NOON
-from transforms.block_range import BlockRange
 from transforms.stores.folder_store import FolderStore
 from transforms.verifying.findings import Problem
-from transforms.verifying.proofs import Proofs
 from transforms.verifying.verification import Kind, Verification
 
 ORDERS = f"{CHAIN}/orders/net-1-orders-1-10.zip"
@@ -43,9 +37,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     archive = Archive(FolderStore(folder / "store"), CHAIN)
     publish_zips(archive, segment_requests(folder, 1, 10, THREE, rows=200))
     publish_zips(archive, segment_requests(folder, 11, 13, THREE))
-    publish_zips(
-        archive, [bundle_request(archive, w, Proofs()) for w in due_bundles(archive, "orders", 2)]
-    )
     return folder / "store"
 
 
@@ -74,9 +65,9 @@ def test_a_sound_archive_has_no_findings_and_every_zip_is_read(archive: Archive)
     seen: list[tuple[str, int, int]] = []
     check = Verification(progress=lambda *step: seen.append(step))
     assert list(verify_archive(archive, check)) == []
-    assert seen == [("ZIPs", number, 7) for number in range(1, 8)]
+    assert seen == [("ZIPs", number, 6) for number in range(1, 7)]
     assert check.read == {
-        Kind.ZIPS: 7,
+        Kind.ZIPS: 6,
         Kind.DOCUMENTS: 13,
         Kind.BYTES: sum(entry.bytes for entry in archive.shard(0).entries),
     }
@@ -102,12 +93,6 @@ def test_a_truncated_zip_is_damaged(archive: Archive, size: int) -> None:
     path = file(archive, key)
     path.write_bytes(path.read_bytes()[:size])
     assert found(archive) == [(Problem.DAMAGED, key)]
-
-
-def test_a_damaged_single_also_spoils_the_proof_of_its_bundle(archive: Archive) -> None:
-    file(archive, ORDERS).write_bytes(b"")
-    bundle = f"{CHAIN}/orders/net-1-orders-1-13.zip"
-    assert (Problem.DAMAGED, bundle) in found(archive)
 
 
 @pytest.mark.parametrize("content", [None, b"", b"00  net-1-orders-1-10.zip\n"])
@@ -137,8 +122,8 @@ def test_an_object_without_an_entry_is_an_orphan(archive: Archive, key: str) -> 
 def test_a_wrong_fact_about_a_csv_is_found(archive: Archive, name: str, value: Any) -> None:
     def lie(shard: Shard) -> Shard:
         entry = next(e for e in shard.entries if e.path.endswith("trades-1-10.zip"))
-        member = replace(entry.members[0], **{name: value})
-        return shard.including([replace(entry, members=(member,))])
+        csv = replace(entry.csv, **{name: value})
+        return shard.including([replace(entry, csv=csv)])
 
     rewritten(archive, lie)
     assert found(archive) == [(Problem.DAMAGED, f"{CHAIN}/trades/net-1-trades-1-10.zip")]
@@ -152,22 +137,6 @@ def test_rows_are_counted_outside_quotes(
     with zipfile.ZipFile(file(archive, ORDERS)) as opened:
         text = opened.read("net-1-orders-1-1-10.csv")
     assert text.count(b"\n") == 401  # every value spans two lines
-    assert found(archive) == []
-
-
-def test_a_bundle_that_is_not_its_segments_joined_is_found_and_replaced(
-    archive: Archive, tmp_path: Path
-) -> None:
-    typo = Correction("a typo", NOON)
-    right = part_request(tmp_path, "orders", 11, 13, salt="right")
-    publish_zips(archive, [right], correction=typo)
-    bundle = f"{CHAIN}/orders/net-1-orders-1-13.zip"
-    assert found(archive) == [(Problem.DAMAGED, bundle)]
-    stale = bundles_over(archive, "orders", BlockRange(11, 13))
-    report = publish_zips(
-        archive, [bundle_request(archive, w, Proofs()) for w in stale], correction=typo
-    )
-    assert report.replaced == 1
     assert found(archive) == []
 
 

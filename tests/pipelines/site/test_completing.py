@@ -18,7 +18,7 @@ from exporters.publishing.publication import Outcome
 from pipelines.commands.group import strata
 from pipelines.settings import Settings
 from pipelines.site.completing import Completion, complete_archive
-from pipelines.site.publishing import publish_bundles, publish_segments
+from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
 from tests.archive_kit import contents, resealed
 from tests.pipelines.kit import blocks, load, make_segment, site_settings
@@ -27,20 +27,18 @@ from tests.segments_kit import KIT_CHAIN, table_rows
 ALL = blocks(0, 1, 2)
 SHARD = f"{KIT_CHAIN}/index/000000000.json"
 ORDERS = f"{KIT_CHAIN}/orders/{KIT_CHAIN}-orders-11-20.zip"
-BUNDLE = f"{KIT_CHAIN}/orders/{KIT_CHAIN}-orders-1-20.zip"
 
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """Three published segments, and a bundle over the first two of each table."""
+    """Three published segments."""
     settings = site_settings(tmp_path_factory.mktemp("published"))
     for number in range(len(ALL)):
         rows = table_rows("orders", {}, {}, {}, first=number * 10 + 1)
         make_segment(settings, number, tables={"orders": rows})
-    site = Site(replace(settings, bundle=2))
+    site = Site(settings)
     load(site)
     publish_segments(site, ALL)
-    publish_bundles(site)
     return site.settings
 
 
@@ -69,16 +67,16 @@ def put(site: Site, key: str, data: bytes) -> None:
 def test_of_a_whole_archive_nothing_is_made_again(site: Site, whole: bool) -> None:
     before = contents(site.store)
     found = complete(site, whole=whole)
-    assert found == Completion(looked_at=60)  # nothing is unpublished
+    assert found == Completion(looked_at=45)  # nothing is unpublished
     assert found.is_nothing
     assert contents(site.store) == before
 
 
 def test_every_object_that_is_taken_away_comes_back(site: Site) -> None:
     before = contents(site.store)
-    assert len(before) == 2 * 60 + 13
+    assert len(before) == 2 * 45 + 13
     others = [key for key in before if "/index" in key or key.count("/") < 2]
-    for key in (*others, ORDERS, f"{ORDERS}.sha256", BUNDLE, f"{BUNDLE}.sha256"):
+    for key in (*others, ORDERS, f"{ORDERS}.sha256"):
         site.store.delete(key)
         found = complete(site, whole=False)
         assert not found.is_nothing, key
@@ -96,12 +94,12 @@ def test_everything_but_the_zips_may_be_lost_at_once(site: Site) -> None:
     assert contents(site.store) == before
 
 
-def test_a_bundle_is_not_taken_for_a_segment_where_its_own_are_gone(site: Site) -> None:
+def test_a_zip_and_its_shard_may_be_gone_together(site: Site) -> None:
     before = contents(site.store)
     for key in (ORDERS, SHARD):
         site.store.delete(key)
     found = complete(site)
-    assert (found.unpublished, found.failed, found.zips) == ((), (), 1)
+    assert (found.unpublished, found.failed) == ((), ())
     assert contents(site.store) == before
 
 
@@ -110,7 +108,7 @@ def test_all_of_a_table_and_its_names_may_be_lost(site: Site) -> None:
     for key in before:
         if "/orders/" in key:
             site.store.delete(key)
-    assert complete(site).zips == 4
+    assert complete(site).made >= 3
     assert contents(site.store) == before
 
 
@@ -152,7 +150,7 @@ def test_a_shard_that_names_itself_another_chain_is_made_again(site: Site) -> No
     before = contents(site.store)
     stray = before[SHARD].replace(KIT_CHAIN.encode(), KIT_CHAIN.replace("kit", "kiu").encode())
     put(site, SHARD, resealed(stray))
-    assert complete(site).shards == 1
+    assert complete(site).made
     assert contents(site.store) == before
 
 
@@ -167,7 +165,7 @@ def test_a_zip_that_nobody_can_make_again_is_named_and_the_rest_comes_back(
     for key in (ORDERS, f"{KIT_CHAIN}/trades/{KIT_CHAIN}-trades-1-10.zip"):
         site.store.delete(key)
     found = complete(Site(poor))
-    assert found.zips == 1
+    assert found.made
     assert [one.name for one in found.failed] == [ORDERS.rpartition("/")[2]]
     assert "the warehouse does not hold its segment: load it" in found.failed[0].reason
 
@@ -203,7 +201,7 @@ def test_another_text_in_the_warehouse_does_not_take_the_place_of_what_was_publi
 ) -> None:
     data = site.store.read(SHARD)
     (entry,) = [e for e in site.archive(KIT_CHAIN).shard(0).entries if e.path in ORDERS]
-    other = data.replace(entry.members[0].sha256.encode(), b"0" * 64)
+    other = data.replace(entry.csv.sha256.encode(), b"0" * 64)
     put(site, SHARD, resealed(other))
     site.store.delete(ORDERS)
     (failed,) = complete(site).failed
@@ -217,7 +215,6 @@ def run(site: Site, *arguments: str) -> tuple[int, str]:
         "STRATA_WAREHOUSE": site.settings.warehouse,
         "STRATA_ARCHIVE": site.settings.archive,
         "STRATA_SOURCE": site.settings.source,
-        "STRATA_BUNDLE": "2",
         "STRATA_LAKE": "0",
     }
     done = CliRunner().invoke(strata, list(arguments), env=places, standalone_mode=False)
@@ -233,19 +230,16 @@ def test_looking_at_an_archive_that_nobody_has_made_finds_nothing(site: Site) ->
 
 def test_publish_says_what_it_looked_at_and_what_was_missing(site: Site) -> None:
     assert run_json(site)["completed"] == {
-        "looked_at": 60,
-        "zips": 0,
-        "hash_files": 0,
-        "shards": 0,
-        "documents": 0,
+        "looked_at": 45,
+        "made": 0,
         "failed": [],
         "unpublished": [],
     }
     site.store.delete(ORDERS)
     site.store.delete(SHARD)
     first = run_json(site)
-    assert (first["completed"]["shards"], first["completed"]["zips"]) == (1, 1)
-    assert run_json(site)["completed"]["documents"] == 0
+    assert first["completed"]["made"]
+    assert run_json(site)["completed"]["made"] == 0
 
 
 def run_json(site: Site) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def test_an_unbroken_chain_is_shown_and_published(settings: Settings, site: Site
     (number,) = archive.index().shards
     entries = archive.shard(number).entries
     assert [str(run.blocks) for run in entries_chain(entries).runs] == ["1-30"]
-    sources = [entry.segments[0] for entry in entries if entry.table == "orders"]
+    sources = [entry.segment for entry in entries if entry.table == "orders"]
     assert [source.segment_id for source in sources] == ids
     assert [source.previous_id for source in sources] == ["", *ids[:2]]
 

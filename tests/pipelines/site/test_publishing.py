@@ -14,7 +14,6 @@ from pipelines.settings import Settings
 from pipelines.site.completing import complete_archive
 from pipelines.site.publication_state import published_tables
 from pipelines.site.publishing import (
-    publish_bundles,
     publish_segments,
 )
 from pipelines.site.segment_status import site_status
@@ -214,17 +213,6 @@ def test_a_publication_that_was_killed_before_the_pages_is_finished_by_the_next(
     assert files(site) == whole
 
 
-def test_bundles_are_published_where_the_setting_asks_for_them(site: Site, loaded: Loaded) -> None:
-    publish_segments(site, ALL, FEW)
-    wide = Site(replace(site.settings, bundle=2))
-
-    assert publish_bundles(site).created == 0
-    assert publish_bundles(wide).created == 2 * len(FEW)
-    assert publish_bundles(wide).created == 0
-    expected = expected_member(loaded.sources[:2], "blocks")
-    assert only_member(archived(site, "blocks", "1-20")) == expected
-
-
 def test_what_was_published_is_summed_up_by_table(site: Site) -> None:
     publish_segments(site, ALL[:3], FEW)
 
@@ -275,19 +263,6 @@ def test_a_range_is_exported_with_another_null_string(tmp_path: Path, null: str)
 def test_a_null_string_that_could_be_a_value_is_refused(site: Site, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="comma, a quote or a line end"):
         exported_with_null(site, "orders", 1, 40, "a,b", tmp_path / "stage")
-
-
-def test_a_bundle_wider_than_the_range_does_not_hide_what_the_range_needs(
-    site: Site, loaded: Loaded, tmp_path: Path
-) -> None:
-    wide = Site(replace(site.settings, bundle=4))
-    publish_segments(wide, ALL, ["blocks"])
-    assert publish_bundles(wide).created == 1
-
-    exported(wide, "blocks", 11, 30).write(tmp_path / "range.zip")
-
-    expected = expected_member(loaded.sources[1:3], "blocks")
-    assert only_member(tmp_path / "range.zip") == expected
 
 
 @pytest.mark.parametrize(

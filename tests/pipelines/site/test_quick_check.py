@@ -40,7 +40,7 @@ def rows_of(number: int) -> dict[str, object]:
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Segments of three shards, published with the lake, and a ZIP that was replaced."""
     folder = tmp_path_factory.mktemp("model")
-    settings = replace(site_settings(folder), lake=True, bundle=2)
+    settings = replace(site_settings(folder), lake=True)
     with pytest.MonkeyPatch.context() as patch:
         place = placed(settings, patch)
         for number in NUMBERS:
@@ -60,7 +60,7 @@ def copied(model: Path, folder: Path, patch: pytest.MonkeyPatch) -> Place:
         path.unlink()
     for kind in QUICK:
         patch.setitem(QUICK, kind, 0)
-    settings = replace(site_settings(folder), lake=True, bundle=2)
+    settings = replace(site_settings(folder), lake=True)
     return placed(settings, patch)
 
 
@@ -212,7 +212,6 @@ def _older_lake(place: Place) -> None:
 ZIP = f"orders/{KIT_CHAIN}-orders-20001-20010.zip"
 NAMED: dict[str, str] = {
     "a ZIP": f"archive/{KIT_CHAIN}/{ZIP}",
-    "a bundle": f"archive/{KIT_CHAIN}/orders/{KIT_CHAIN}-orders-1-20.zip",
     "a hash file": f"archive/{KIT_CHAIN}/{ZIP}.sha256",
     "a shard": f"archive/{KIT_CHAIN}/index/000020000.json",
     "a shard's hashes": f"archive/{KIT_CHAIN}/index/000020000.sha256",

@@ -1,4 +1,4 @@
-"""Replacing published files: on purpose, on the record, bundles included."""
+"""Replacing published files: on purpose, on the record."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from exporters.publishing.replace import Correction
 from pipelines.commands.group import strata
 from pipelines.settings import Settings
-from pipelines.site.publishing import publish_bundles, publish_segments, replace_published
+from pipelines.site.publishing import publish_segments, replace_published
 from pipelines.site.site import Site
 from tests.pipelines.kit import blocks, damages, load, make_segment, site_settings
 from tests.segments_kit import KIT_CHAIN, table_rows
@@ -27,15 +27,14 @@ WHY = Correction("a byte was damaged on the disk", datetime(2026, 1, 2, tzinfo=U
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """Two published segments and the bundle over both."""
-    settings = replace(site_settings(tmp_path_factory.mktemp("published")), bundle=2)
+    """Two published segments ."""
+    settings = site_settings(tmp_path_factory.mktemp("published"))
     for number, first in enumerate((1, 11)):
         rows = table_rows("orders", {}, {}, {}, first=first)
         make_segment(settings, number, tables={"orders": rows})
     site = Site(settings)
     load(site)
     publish_segments(site, ALL)
-    publish_bundles(site)
     return settings
 
 
@@ -71,23 +70,11 @@ def test_a_damaged_file_is_replaced_and_the_revisions_say_why(site: Site) -> Non
     good = damage(path)
     assert damages(site) != []
 
-    reports = replace_published(site, ALL[1:], ["orders"], WHY)
-
-    assert [report.replaced for report in reports] == [1, 0]
+    assert replace_published(site, ALL[1:], ["orders"], WHY).replaced == 1
     assert path.read_bytes() == good
     assert [(row["path"].rpartition("/")[2], row["reason"]) for row in revisions(site)] == [
         (path.name, WHY.reason)
     ]
-    assert damages(site) == []
-
-
-def test_a_bundle_over_damaged_blocks_is_replaced_too(site: Site) -> None:
-    good = {span: damage(zip_file(site, span)) for span in ("1-10", "1-20")}
-
-    replace_published(site, ALL[:1], ["orders"], WHY)
-
-    assert {span: zip_file(site, span).read_bytes() for span in good} == good
-    assert len(revisions(site)) == 2
     assert damages(site) == []
 
 
@@ -96,9 +83,7 @@ def test_an_object_that_was_removed_comes_back(site: Site) -> None:
     good = path.read_bytes()
     path.unlink()
 
-    reports = replace_published(site, ALL, ["orders"], WHY)
-
-    assert reports[0].created == 1
+    assert replace_published(site, ALL, ["orders"], WHY).created == 1
     assert path.read_bytes() == good
     assert damages(site) == []
 
@@ -107,9 +92,9 @@ def test_what_is_right_already_stays_and_is_not_in_the_revisions(site: Site) -> 
     root = Path(site.settings.archive)
     before = {path: path.stat().st_mtime_ns for path in root.rglob("*.zip")}
 
-    reports = replace_published(site, ALL, HISTORY_TABLES, WHY)
+    report = replace_published(site, ALL, HISTORY_TABLES, WHY)
 
-    assert [(report.created, report.replaced) for report in reports] == [(0, 0), (0, 0)]
+    assert (report.created, report.replaced) == (0, 0)
     assert {path: path.stat().st_mtime_ns for path in root.rglob("*.zip")} == before
     assert not (root / KIT_CHAIN / "revisions.json").exists()
 
@@ -119,11 +104,8 @@ def places(site: Site) -> list[str]:
     return ["--warehouse", str(settings.warehouse), "--archive", settings.archive]
 
 
-def test_the_command_replaces_one_table_of_some_blocks(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_replaces_one_table_of_some_blocks(site: Site) -> None:
     good = {span: damage(zip_file(site, span)) for span in ("1-10", "11-20")}
-    monkeypatch.delenv("STRATA_BUNDLE", raising=False)
 
     asked = ["--replace", "bad disk", "--table", "orders", "--blocks", "11-20", "--json"]
     done = CliRunner().invoke(strata, ["publish", *asked, *places(site)])

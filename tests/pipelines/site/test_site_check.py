@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 
@@ -27,16 +26,16 @@ from transforms.verifying.findings import Problem
 from transforms.verifying.verification import QUICK, Kind, Verification
 from transforms.warehouse.log.snapshot import Snapshot
 
-ZIPS = 3 * 15 + 15  # of three segments, and bundles over the first two
+ZIPS = 3 * 15  # of three segments
 FLIPS = 4
 """Pairs of bits that flip; thousands do in `make fault-test`."""
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three segments, published, with bundles, a refused file, captures, and a revisions."""
+    """Three segments, published, with a refused file, captures, and a revisions."""
     folder = tmp_path_factory.mktemp("model")
-    settings = replace(site_settings(folder), bundle=2)
+    settings = site_settings(folder)
     for number in range(3):
         make_segment(settings, number)
         if number != 1:  # the last two become one volume
@@ -61,7 +60,7 @@ def place(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place
     """A copy of the model, in a folder that is not the present one."""
     folder = tmp_path / "copy"
     folder.mkdir()
-    settings = replace(site_settings(folder / "x"), bundle=2)
+    settings = site_settings(folder / "x")
     shutil.rmtree(folder / "x")
     shutil.copytree(model, folder / "x")
     monkeypatch.chdir(tmp_path)
@@ -201,7 +200,6 @@ def _newest_snapshot(place: Place) -> Path:
 
 FILES: dict[str, Callable[[Place], Path]] = {
     "a ZIP": _zip("orders-11-20"),
-    "a bundle": _zip("orders-1-20"),
     "a hash file": _archived(f"orders/{KIT_CHAIN}-orders-1-10.zip.sha256"),
     "a shard": _archived("index/000000000.json"),
     "a shard's hashes": _archived("index/000000000.sha256"),
@@ -249,11 +247,6 @@ OF_THE_WAREHOUSE = (
 )
 LISTS = ("the hashes", "the list of chains", "the page of chains")
 """What is written after all that they follow from, and compared once that is sound."""
-FOLLOWERS = {
-    ("a ZIP", "gone"): ("a bundle",),
-    ("a ZIP", "empty"): ("a bundle",),
-}
-"""What is found, too."""
 
 
 def _damaged(damage: str, *, in_warehouse: bool) -> list[str]:
@@ -279,8 +272,7 @@ def test_damage_is_found_and_the_remedy_that_is_named_mends_it(place: Place, dam
     for group, other in zip_longest(groups, loaded):
         names = [*(group or ()), *([other] if other else ())]
         paths = {name: FILES[name](place) for name in names}
-        followers = [one for name in names for one in FOLLOWERS.get((name, damage), ())]
-        expected = {*paths.values(), *(FILES[name](place) for name in followers)}
+        expected = {*paths.values()}
         for path in paths.values():
             DAMAGES[damage](path)
         findings = remedied(place)
@@ -409,7 +401,7 @@ def test_nothing_that_is_damaged_hides_the_rest(place: Place) -> None:
     # The pages, and ZIPs, of a shard that cannot be read are known by nothing else, nor is what the
     # newest snapshot brought.
     assert hidden <= {str(FILES[f"a shard's {name}"](place)) for name in ("hashes", "page")} | {
-        str(FILES[name](place)) for name in ("a ZIP", "a bundle", "a hash file")
+        str(FILES[name](place)) for name in ("a ZIP", "a hash file")
     } | {str(FILES[name](place)) for name in LISTS} | {str(captures)}
 
 
