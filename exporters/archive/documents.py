@@ -23,11 +23,11 @@ from exporters.archive.hash_lists import ENDING, SIGNATURES, SUMS, signature, su
 from exporters.archive.index import ArchiveIndex, extent_json, index_bytes, parse_index
 from exporters.archive.json_text import FORMAT, written
 from exporters.archive.lake_place import LAKE, LOG, MANIFESTS
-from exporters.archive.page import chain_page, group_page, home_page, shard_page
+from exporters.archive.page import chain_page, home_page, shard_page
 from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL, unsealed_sql
 from exporters.archive.revisions import REVISIONS
 from exporters.archive.schema_documents import schema_json, schema_page
-from exporters.archive.shards import group_number, group_path, hashes_path, shard_path
+from exporters.archive.shards import hashes_path, shard_path
 from exporters.archive.sound_documents import (
     CONDITIONS,
     HOME,
@@ -139,17 +139,13 @@ def shard_documents(archive: Archive, number: int) -> Iterator[ArchiveDocument]:
     )
 
 
-def chain_documents(
-    archive: Archive, shards: Collection[int], unchanged: Collection[int] = ()
-) -> Iterator[ArchiveDocument]:
+def chain_documents(archive: Archive, shards: Collection[int]) -> Iterator[ArchiveDocument]:
     """The documents that follow from these shards together, and from the others.
 
-    Of `unchanged` shards the index has what it had, and the pages that list them are among these.
+    Of those the index has what it had.
     """
     index = partial(_index, archive, shards)
     yield ArchiveDocument(archive.key(INDEX), _JSON, index, Wave.INDEX)
-    for group in sorted(set(map(group_number, (*shards, *unchanged)))):
-        yield _group(archive, group)
     yield ArchiveDocument(archive.key(SCHEMA), _JSON, lambda _: schema_json(archive.chain_id))
     yield ArchiveDocument(archive.key(SCHEMA_PAGE), _HTML, lambda _: schema_page(archive.chain_id))
     yield ArchiveDocument(archive.key(CONDITIONS), _JSON, lambda _: _conditions(archive))
@@ -167,11 +163,6 @@ def _signature(archive: Archive, signer: Signer, name: str) -> ArchiveDocument:
     key = archive.key(f"{name}{ENDING}")
     content = partial(signature, archive, signer, name)
     return ArchiveDocument(key, _TEXT, content, Wave.SIGNATURES)
-
-
-def _group(archive: Archive, group: int) -> ArchiveDocument:
-    key = archive.key(group_path(group))
-    return ArchiveDocument(key, _HTML, lambda _: group_page(archive.index(), group))
 
 
 def _index(archive: Archive, numbers: Iterable[int], old: bytes | None) -> bytes:

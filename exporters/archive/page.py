@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
 
 from exporters.archive.block_days import DayRows, day_rows
 from exporters.archive.conditions import day_conditions
@@ -16,13 +15,7 @@ from exporters.archive.figures import Mark, coverage_bar
 from exporters.archive.index import ArchiveIndex
 from exporters.archive.public_sql import shown_address
 from exporters.archive.revisions import Revision
-from exporters.archive.shards import (
-    GROUP_SHARDS,
-    Shard,
-    group_blocks,
-    group_number,
-    group_path,
-)
+from exporters.archive.shards import Shard
 from exporters.archive.sums import Completeness, TableSums, completeness, total
 from exporters.archive.templating import render
 from transforms.block_range import BlockRange
@@ -43,6 +36,9 @@ class TableLine:
     chart: DayRows | None
 
 
+_NEWEST = 50
+"""How many shards a chain's page lists with what they have."""
+
 _render = partial(render, "exporters.archive")
 
 
@@ -56,7 +52,7 @@ def chain_page(
 ) -> bytes:
     """The page of one chain: how far it goes, what is missing, where everything is.
 
-    It lists the shards of the newest million blocks; the others are on pages of their own.
+    It lists the newest shards, and has links to the others.
     `replaced` is None where the list of revisions cannot be read. `address` is where anybody reads
     the chain's folder, empty where nobody knows.
     """
@@ -72,12 +68,8 @@ def chain_values(
     """What the template of a chain's page lays out; `holding` are the blocks that a server has."""
     tables = index.tables
     runs = union((*holding, *(run for sums in tables.values() for run in sums.covered)))
-    groups = {
-        group: list(shards)
-        for group, shards in groupby(index.shards.values(), key=lambda s: group_number(s.number))
-    }
     charts, days = day_rows(index.days), index.days
-    newest = groups.pop(max(groups), []) if groups else []
+    shards = [*index.shards.values()]
     return {
         "chain_id": index.chain_id,
         "extent": completeness(tables),
@@ -87,15 +79,8 @@ def chain_values(
             TableLine(name, sums, *_coverage(runs, sums, holding), charts.get(name))
             for name, sums in tables.items()
         ],
-        "shards": newest,
-        "groups": [
-            (
-                group_blocks(group),
-                group_path(group),
-                total([shard.totals for shard in shards]),
-            )
-            for group, shards in groups.items()
-        ],
+        "shards": shards[-_NEWEST:],
+        "earlier": shards[:-_NEWEST],
         "replaced": replaced,
         "axis": BlockRange(runs[0].first, runs[-1].last) if runs else None,
         "days": (days[0].day, days[-1].day) if days else None,
@@ -105,14 +90,6 @@ def chain_values(
         "times": index.times,
         "has_lake": index.has_lake,
     }
-
-
-def group_page(index: ArchiveIndex, group: int) -> bytes:
-    """The page that lists the shards of a million blocks."""
-    first = group * GROUP_SHARDS
-    numbers = range(first, first + GROUP_SHARDS)
-    shards = [index.shards[number] for number in numbers if number in index.shards]
-    return _render("group.html", chain_id=index.chain_id, blocks=group_blocks(group), shards=shards)
 
 
 def shard_page(shard: Shard) -> bytes:

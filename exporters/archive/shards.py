@@ -37,9 +37,6 @@ from transforms.errors import IntegrityError
 from transforms.tables.registry import Column
 
 SHARD_BLOCKS = 20_000
-GROUP_SHARDS = 50
-"""How many shards one page lists: those of a million blocks."""
-
 SchemaColumns = Mapping[str, tuple[Column, ...]]
 """The columns of schemas, by fingerprint."""
 
@@ -174,22 +171,6 @@ def shard_path(number: int) -> str:
 def hashes_path(number: int) -> str:
     """Where the hashes of a shard's ZIPs lie below the chain's folder."""
     return shard_path(number).replace(".json", ".sha256")
-
-
-def group_number(shard: int) -> int:
-    """The number of the million blocks that a shard is in."""
-    return shard // GROUP_SHARDS
-
-
-def group_path(group: int) -> str:
-    """Where the page of a million blocks lies below the chain's folder."""
-    return f"index/blocks-{group_blocks(group).first:09d}.html"
-
-
-def group_blocks(group: int) -> BlockRange:
-    """The million blocks of a group."""
-    size = GROUP_SHARDS * SHARD_BLOCKS
-    return BlockRange(group * size, (group + 1) * size - 1)
 
 
 def shard_at(path: str) -> int | None:

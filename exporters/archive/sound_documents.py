@@ -42,16 +42,15 @@ def is_complete(archive: Archive) -> bool:
     """
     store = DocumentStore(archive.store)
     keys = chain_keys(archive)
-    store.read_first(keys)
-    contents = {key: versioned(store, key) for key in keys}
-    if not all(contents.values()):
+    store.read_first([*keys, archive.key(PUBLIC_SQL)])
+    if not all(versioned(store, key) for key in keys):
         return False
     hashes = parse_sums(store.read(archive.key(SUMS)))
-    return INDEX in hashes and all(
-        hashlib.sha256(store.read(key)).hexdigest() == hashes[path]
-        for key in keys
-        if (path := key.removeprefix(archive.key(""))) in hashes
-    )
+    for path in {*hashes, INDEX, PUBLIC_SQL}.intersection((*_OF_CHAIN, PUBLIC_SQL)):
+        document = versioned(store, archive.key(path))
+        if hashes.get(path) != (document and hashlib.sha256(document[0]).hexdigest()):
+            return False
+    return True
 
 
 def stored_shards(archive: Archive) -> list[int]:

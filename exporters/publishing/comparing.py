@@ -15,7 +15,7 @@ from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry, Json, range_of
 from exporters.archive.index import ArchiveIndex
 from exporters.archive.json_text import parsed
-from exporters.archive.shards import SHARD_BLOCKS, group_number, group_path, shard_at, shard_path
+from exporters.archive.shards import SHARD_BLOCKS, shard_at, shard_path
 from exporters.archive.sound_documents import is_begun
 from exporters.zip_names import parse_zip_name
 from transforms.block_range import BlockRange
@@ -81,8 +81,7 @@ def compare(archive: Archive, progress: Progress) -> Differences:
         else:
             _compare_zips(archive, number, zips, sizes, result)
             unnamed.difference_update(item["path"] for item in zips)
-        page = group_path(group_number(number))
-        follow = {path.replace(".json", _HASH), path.replace(".json", ".html"), page}
+        follow = {path.replace(".json", _HASH), path.replace(".json", ".html")}
         sha256 = hashlib.sha256(data or b"").hexdigest()
         summary = index.shards.get(number)
         if not documents >= follow or summary is None or summary.sha256 != sha256:

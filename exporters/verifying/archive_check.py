@@ -88,7 +88,7 @@ class ArchiveCheck:
         yield from self._segments()
         # What follows from sound shards.
         documents = DocumentsCheck(self.archive, self.verification, self._remedy)
-        yield from documents.of_all(sound, unchanged)
+        yield from documents.of_all(sound)
         self.listing.cross_off_shards(self.archive.chain_id, unchanged)
         self.listing.cross_off(document_keys(self.archive, numbers))
 

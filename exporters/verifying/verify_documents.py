@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -44,18 +44,18 @@ class DocumentsCheck:
         for document in shard_documents(self.archive, number):
             yield from self._document(document)
 
-    def of_all(self, numbers: Sequence[int], unchanged: Collection[int]) -> Iterator[Finding]:
+    def of_all(self, numbers: Sequence[int]) -> Iterator[Finding]:
         """Compute what follows from these shards together, and compare it with what is there.
 
-        They are sound; that `unchanged` ones follow was compared before. Where something is wrong,
-        what is written after it is not compared, as it may follow from that.
+        They are sound. Where something is wrong, what is written after it is not compared, as it
+        may follow from that.
         """
         place = self.archive.place(REVISIONS)
         for finding in read_findings(place, self._revisions_problem, _PUT_BACK):
             yield finding
             return
         damaged = Wave.SIGNATURES
-        for document in chain_documents(self.archive, numbers, unchanged):
+        for document in chain_documents(self.archive, numbers):
             if document.wave > damaged:
                 return
             for finding in self._document(document):

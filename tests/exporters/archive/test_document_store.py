@@ -20,7 +20,7 @@ from transforms.stores.store import Versioned
 
 DOCUMENTS = (
     *("SHA256SUMS", "conditions.json", "index.html", "index.json", "latest.json"),
-    *("index/000000000.html", "index/000000000.json", "index/blocks-000000000.html"),
+    *("index/000000000.html", "index/000000000.json"),
     "revisions.json",
 )
 CORRECTION = Correction("a wrong price", datetime(2026, 1, 31, tzinfo=UTC))

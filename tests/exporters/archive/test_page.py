@@ -106,19 +106,16 @@ def test_where_files_are_it_is_said_how_a_spreadsheet_keeps_their_digits(archive
         assert text.count("1.0795E+21") == text.count("with Text as the type of all columns") == 1
 
 
-def test_a_long_history_has_a_page_for_every_million_blocks(tmp_path: Path) -> None:
+def test_a_long_history_lists_its_newest_shards_and_links_to_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("exporters.archive.page._NEWEST", 1)
     archive = Archive(FolderStore(tmp_path / "store"), CHAIN)
     publish_zips(archive, segment_requests(tmp_path, 1, 1000, THREE))
     publish_zips(archive, segment_requests(tmp_path, 980_001, 981_000, THREE))
-    publish_zips(archive, segment_requests(tmp_path, 1_000_001, 1_000_500, THREE))
     top = page(archive, "index.html")
-    assert "index/001000000.html" in top.links
-    assert "index/000000000.html" not in top.links
-    assert "index/blocks-000000000.html" in top.links
-    assert "0 to 999,9996" in top.text  # six ZIPs
-    earlier = page(archive, "index/blocks-000000000.html")
-    assert {"../index/000000000.html", "../index/000980000.html"} <= set(earlier.links)
-    assert "../index/001000000.html" not in earlier.links
+    assert {"index/000980000.json", "index/000980000.html", "index/000000000.html"} <= {*top.links}
+    assert "index/000000000.json" not in top.links
 
 
 def test_a_list_of_revisions_that_cannot_be_read_is_no_reason_to_write_no_page(

@@ -121,7 +121,6 @@ def test_publishing_one_more_segment_rewrites_its_shard_and_the_root_alone(tmp_p
         "index.html",
         *(f"{CHAIN}/{name}" for name in ("SHA256SUMS", "conditions.json", "latest.json")),
         f"{CHAIN}/index.html",
-        f"{CHAIN}/index/blocks-000000000.html",
         f"{CHAIN}/index.json",
         *(f"{CHAIN}/index/000020000.{kind}" for kind in ("json", "html", "sha256")),
     }

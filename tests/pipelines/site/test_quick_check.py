@@ -216,7 +216,6 @@ NAMED: dict[str, str] = {
     "a shard": f"archive/{KIT_CHAIN}/index/000020000.json",
     "a shard's hashes": f"archive/{KIT_CHAIN}/index/000020000.sha256",
     "a shard's page": f"archive/{KIT_CHAIN}/index/000020000.html",
-    "a page of shards": f"archive/{KIT_CHAIN}/index/blocks-*.html",
     "the index": f"archive/{KIT_CHAIN}/index.json",
     "the chain's page": f"archive/{KIT_CHAIN}/index.html",
     "the newest": f"archive/{KIT_CHAIN}/latest.json",
@@ -232,7 +231,7 @@ NAMED: dict[str, str] = {
     "a snapshot": "warehouse/log/*.json",
 }
 DOCUMENTS = {
-    *("a shard", "a shard's hashes", "a shard's page", "a page of shards", "the index"),
+    *("a shard", "a shard's hashes", "a shard's page", "the index"),
     *("the chain's page", "the newest", "the hashes", "the revisions", "the chains"),
     *("a log of the lake", "a manifest", "a snapshot"),
 }
