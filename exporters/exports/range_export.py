@@ -26,7 +26,8 @@ from exporters.exports.splice import layout_spans
 from exporters.exports.staged_zips import render_part
 from exporters.zip_names import NameStyle
 from exporters.zips.layout import Layout
-from exporters.zips.parts import PartColumns, PartRef
+from exporters.zips.parts import PartColumns, PartRef, read_parts
+from exporters.zips.sources import LocalSource
 from exporters.zips.staging import PartStage
 from transforms.block_range import BlockRange
 from transforms.errors import RangeError
@@ -134,7 +135,7 @@ class RangeExporter:
             data = holdings.rows(table, receipt.blocks)
             render_part(stage, data, receipt, folder, self.memory_limit, null=null)
         parts = (
-            PartColumns.of(_staged(stage, plan, blocks) for blocks in span.segments)
+            PartColumns.of(_part(stage, plan, blocks) for blocks in span.segments)
             for span in plan.spans
         )
         return RangeExport(plan, layout_spans(plan, parts, stage.style))
@@ -156,7 +157,6 @@ def _planned(
         return plan_export(HeldColumns.of(segments), table, blocks), receipts
 
 
-def _staged(stage: PartStage, plan: ExportPlan, blocks: BlockRange) -> PartRef:
-    part = stage.find(plan.chain_id, plan.table, blocks)
-    assert part is not None
+def _part(stage: PartStage, plan: ExportPlan, blocks: BlockRange) -> PartRef:
+    (part,) = read_parts(LocalSource.open(stage.path(plan.chain_id, plan.table, blocks)))
     return part

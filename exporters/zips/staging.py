@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from exporters.zip_names import NameStyle, csv_name, zip_name
 from exporters.zips.runs import DEFAULT_LEVEL
@@ -20,9 +19,6 @@ from transforms.block_range import BlockRange
 from transforms.scratch import sweep_scratch
 from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import HISTORY_TABLES, TableSchema
-
-if TYPE_CHECKING:
-    from exporters.zips.parts import PartRef
 
 _KEPT_SECONDS = 7 * 24 * 3600
 
@@ -78,20 +74,6 @@ class PartStage:
     def path(self, chain_id: str, table: str, blocks: BlockRange) -> Path:
         """Where the part of a table over `blocks` lies, if it is there."""
         return self.root / chain_id / table / zip_name(chain_id, table, blocks, self.style)
-
-    def find(self, chain_id: str, table: str, blocks: BlockRange) -> PartRef | None:
-        """The part of a table over exactly `blocks`, ready to splice, or None where it is absent.
-
-        Raises `IntegrityError` where the file is damaged.
-        """
-        from exporters.zips.parts import read_parts
-        from exporters.zips.sources import LocalSource
-
-        try:
-            source = LocalSource.open(self.path(chain_id, table, blocks))
-        except FileNotFoundError:
-            return None
-        return read_parts(source)[0]
 
     def sha256(self, chain_id: str, table: str, blocks: BlockRange) -> str | None:
         """The hash of a part as it was written (hex); None where the part or its hash lacks.

@@ -18,7 +18,7 @@ from exporters.zips.staging import PartStage
 from pipelines.site.site import Site
 from tests import zip_readers
 from tests.exporters.lake.lake_kit import lake_site
-from tests.exporters.part_kit import layout_export
+from tests.exporters.part_kit import layout_export, staged
 from tests.pipelines.kit import load as load_site
 from transforms.block_range import BlockRange
 from transforms.segments.segment_name import SegmentName
@@ -126,7 +126,7 @@ def assert_every_range_is_exact(loaded: Loaded, table: str, folder: Path) -> Non
         parts = [
             part
             for segment in wanted
-            if (part := loaded.stage.find(segment.chain, table, segment.blocks))
+            if (part := staged(loaded.stage, segment.chain, table, segment.blocks))
         ]
         layout = layout_export(plan, parts)
         path = folder / layout.name

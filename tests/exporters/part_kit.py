@@ -15,6 +15,7 @@ from exporters.zips.layout import Layout
 from exporters.zips.part_zip import write_part_zip
 from exporters.zips.parts import PartColumns, PartRef, read_parts
 from exporters.zips.sources import LocalSource
+from exporters.zips.staging import PartStage
 from transforms.block_range import BlockRange
 
 CHAIN = "testnet-001"
@@ -64,6 +65,12 @@ def make_part(
     name = csv_name(CHAIN, TABLE, version, blocks)
     write_part_zip(path, name, header, body, rows)
     return read_parts(LocalSource.open(path))[0]
+
+
+def staged(stage: PartStage, chain_id: str, table: str, blocks: BlockRange) -> PartRef | None:
+    """A part in a folder of parts, if it is there."""
+    path = stage.path(chain_id, table, blocks)
+    return read_parts(LocalSource.open(path))[0] if path.exists() else None
 
 
 def make_parts(folder: Path, bodies: Sequence[bytes]) -> list[PartRef]:

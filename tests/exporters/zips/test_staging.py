@@ -12,7 +12,7 @@ import pytest
 from exporters.zip_names import NameStyle
 from exporters.zips.staging import PartStage
 from tests import zip_readers
-from tests.exporters.part_kit import contents, splice
+from tests.exporters.part_kit import contents, splice, staged
 from transforms.block_range import BlockRange
 from transforms.errors import ConfigError, IntegrityError
 from transforms.scratch import scratch_folder
@@ -56,7 +56,7 @@ def test_the_reference_style_pads_both_names(tmp_path: Path) -> None:
 def test_every_history_table_is_kept(tmp_path: Path, table: str) -> None:
     stage = stage_of(tmp_path)
     stage.write(SEGMENT, TableSchema(table, ORDERS.columns), ORDERS.header, [], 0, stage.scratch)
-    assert stage.find(SEGMENT.chain_id, table, SEGMENT.blocks)
+    assert staged(stage, SEGMENT.chain_id, table, SEGMENT.blocks)
 
 
 def test_another_table_is_read_to_its_end_but_not_kept(tmp_path: Path) -> None:
@@ -69,9 +69,9 @@ def test_another_table_is_read_to_its_end_but_not_kept(tmp_path: Path) -> None:
 
 def test_a_part_is_found_ready_to_splice(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
-    assert stage.find(*KEY) is None
+    assert staged(stage, *KEY) is None
     stage.write(SEGMENT, ORDERS, ORDERS.header, [b"1,2\n"], 1, stage.scratch)
-    part = stage.find(*KEY)
+    part = staged(stage, *KEY)
     assert part
     assert (part.version, part.blocks, part.member.rows) == (21, SEGMENT.blocks, 1)
     assert splice(tmp_path / "x.zip", [part]).read_bytes() == stage.path(*KEY).read_bytes()
@@ -82,7 +82,7 @@ def test_a_damaged_part_is_not_found_but_refused(tmp_path: Path) -> None:
     stage.write(SEGMENT, ORDERS, ORDERS.header, [b"1,2\n"], 1, stage.scratch)
     os.truncate(stage.path(*KEY), 50)
     with pytest.raises(IntegrityError, match=r"testnet-001-orders-1001-2000\.zip"):
-        stage.find(*KEY)
+        staged(stage, *KEY)
 
 
 def test_a_part_is_kept_with_its_hash_as_it_was_written(tmp_path: Path) -> None:
