@@ -57,7 +57,7 @@ def test_every_link_leads_to_something_that_is_there(archive: Archive) -> None:
     held = contents(archive.store)
     assert b"revisions.json" in held[f"{CHAIN}/index.html"]
     pages = [key for key in held if key.endswith(".html")]
-    assert len(pages) == 6
+    assert len(pages) == 5
     for key in pages:
         parsed = Page(held[key])
         assert len(parsed.links) > 0

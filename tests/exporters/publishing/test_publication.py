@@ -142,15 +142,15 @@ def test_a_publisher_killed_before_any_write_is_made_good_by_the_next_run(tmp_pa
     new = segment_requests(tmp_path, 10, 12, THREE) + segment_requests(
         tmp_path, 20001, 20005, THREE[:1]
     )
-    # ZIPs and hash files; the three files of two shards; the index, three pages and three others
-    assert kills_recovered_from(tmp_path, new, None) == 4 * 2 + 2 * 3 + 7
+    # ZIPs and hash files; the three files of two shards; the index, two pages and three others
+    assert kills_recovered_from(tmp_path, new, None) == 4 * 2 + 2 * 3 + 6
 
 
 def test_a_replacement_killed_before_any_write_is_made_good_by_the_next_run(tmp_path: Path) -> None:
     # So much longer that the page of all chains shows another size, too.
     new = [part_request(tmp_path, "orders", 1, 9, salt="corrected", rows=99)]
     # refused creation, revisions, ZIP, refused creation and swap of the hash file; as above
-    assert kills_recovered_from(tmp_path, new, TYPO) == 5 + 3 + 7
+    assert kills_recovered_from(tmp_path, new, TYPO) == 5 + 3 + 6
 
 
 def kills_recovered_from(

@@ -137,9 +137,9 @@ def test_a_publisher_killed_before_any_write_has_all_signed_by_the_next(
             signed(Archive(store, CHAIN))
         else:
             break
-    # ZIPs and hash files; the three files of the shard; the index, three pages, four others, two
+    # ZIPs and hash files; the three files of the shard; the index, two pages, four others, two
     # signatures: the list of chains stays
-    assert deaths == 2 * 3 + 3 + 9
+    assert deaths == 2 * 3 + 3 + 8
 
 
 def test_a_key_that_cannot_be_used_is_said_before_anything_is_written(tmp_path: Path) -> None:
