@@ -94,6 +94,8 @@ class Locations:
     bucket one below the user's own); `cache_bytes` bounds what it holds of a bucket's files.
     `memory_mb` is what each DuckDB that works on these may hold in memory, in MB: to load, merge,
     render or check (a segment that takes more is quarantined); queries have bounds of their own.
+    `single_writer` is the operator's word that never more than one process writes, for buckets
+    whose service ignores conditions.
     """
 
     source: str = EMBEDDED_SOURCE
@@ -103,6 +105,7 @@ class Locations:
     cache_bytes: Natural = MOST_CACHE_BYTES
     memory_mb: Positive = MEMORY_MB
     name_style: Style = NameStyle.SPEC
+    single_writer: Switch = False
 
     @property
     def memory_limit(self) -> str:
@@ -111,8 +114,8 @@ class Locations:
 
     @property
     def store_options(self) -> S3Options:
-        """Where this machine keeps which buckets' services it tried."""
-        return S3Options(facts=(self.cache or CACHES) / "stores")
+        """How buckets are used: this machine keeps which of their services it tried."""
+        return S3Options(facts=(self.cache or CACHES) / "stores", single_writer=self.single_writer)
 
 
 _NOTHING: Mapping[str, Any] = {}

@@ -75,6 +75,7 @@ def test_every_setting_reaches_the_steps_of_a_run(tmp_path: Path) -> None:
         memory_mb=700,
         archive="c",
         name_style=NameStyle.REFERENCE,
+        single_writer=True,
         batch=4,
         poll_seconds=6,
         require_id_chain=True,

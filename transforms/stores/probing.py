@@ -61,7 +61,8 @@ def check_service(client: S3Client, bucket: str, prefix: str, facts: Path | None
         raise ConfigError(
             f"s3://{bucket}/{prefix} was tried, and its service does not honour {ignored}. Nothing "
             "was written: of two writers at once one would lose its work, and damage would not be "
-            "noticed. Use a service that honours it, or a folder"
+            "noticed. Use a service that honours it, or a folder, or, if only one process ever "
+            "writes, say so with STRATA_SINGLE_WRITER=1"
         )
     if stamp:
         with suppress(OSError), new_file(stamp, durable=False) as file:

@@ -27,7 +27,7 @@ from botocore.parsers import ResponseParserError
 from botocore.session import get_session
 from botocore.utils import parse_timestamp
 
-from transforms.errors import ConfigError
+from transforms.errors import ConfigError, IntegrityError
 from transforms.files import new_file
 from transforms.objects import ObjectInfo
 from transforms.stores.probing import check_service
@@ -184,7 +184,7 @@ class S3Store:
     def try_service(self) -> None:
         """Raise `ConfigError` where nothing may be written; see `transforms.stores.probing`."""
         with self._probing, self._plain_errors(""):
-            if not self._is_tried:
+            if not (self._is_tried or self._options.single_writer):
                 check_service(self._client, self._bucket, self._prefix, self._options.facts)
                 self._is_tried = True
 
@@ -276,7 +276,8 @@ class S3Store:
     ) -> str | None:
         """Write an object as one PUT, and return its ETag; None where the condition does not hold.
 
-        The service holds the body against its SHA-256.
+        The service holds the body against its SHA-256. For a single writer, whose service may do
+        neither, this looks before the PUT and reads back after it.
         """
         size = content_size(content)
         if size > _MOST_BYTES:
@@ -292,12 +293,15 @@ class S3Store:
             "CacheControl": caching,
             "Metadata": {"sha256": sha256},
             "ChecksumSHA256": b64encode(bytes.fromhex(sha256)).decode(),
-            **condition,
         }
+        if not self._options.single_writer:
+            put |= condition
+        elif not self._has_condition(key, condition):
+            return None
         opened = nullcontext(content) if isinstance(content, bytes) else content.open("rb")
         with self._plain_errors(key), opened as body:
             try:
-                return self._client.put_object(Body=body, **put)["ETag"]
+                etag = self._client.put_object(Body=body, **put)["ETag"]
             except ClientError as error:
                 code = error.response["Error"]["Code"]
                 if code in DAMAGED and (digest := content_sha256(content)) != sha256:
@@ -305,6 +309,18 @@ class S3Store:
                 if status_of(error) in _LOST and code != "NoSuchBucket":
                     return None
                 raise
+        if self._options.single_writer and (there := object_sha256(self, key)) != sha256:
+            self.delete(key)
+            raise IntegrityError(
+                f"{self.describe(key)} was written, and read back it hashes to {there}, not to "
+                f"{sha256}: it was damaged on the way, and removed; try again"
+            )
+        return etag
+
+    def _has_condition(self, key: str, condition: Mapping[str, str]) -> bool:
+        """Whether a condition of a PUT holds, for a service that ignores it."""
+        there = self._head(key)
+        return (there["ETag"] if there else None) == condition.get("IfMatch")
 
     def _note_time(self, response_dict: Mapping[str, Any] | None, **_more: object) -> None:
         """Note by how much the service's clock is ahead, which each of its answers tells."""

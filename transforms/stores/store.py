@@ -64,13 +64,15 @@ class S3Options:
     """How to reach a bucket; what is left out comes from boto3's default chain.
 
     `facts` is the folder where this machine keeps for a day which services it tried (None: only
-    this process knows).
+    this process knows). `single_writer` is the operator's word that never more than one process
+    writes, so that the service need not honour conditions (decision 30).
     """
 
     endpoint: str | None = None
     region: str | None = None
     attempts: int = 4
     facts: Path | None = None
+    single_writer: bool = False
 
 
 class Store(ObjectReader, Protocol):

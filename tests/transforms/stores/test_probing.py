@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.fault_proxy import LOSE_THE_ANSWER, PASS
+from tests.fault_proxy import FLIP_THE_REQUEST, LOSE_THE_ANSWER, PASS, FaultProxy
 from tests.rclone_kit import rclone_server
 from tests.s3_kit import BucketServer, bucket_server
-from transforms.errors import ConfigError
+from transforms.errors import ConfigError, ConflictError, IntegrityError
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.folder_tree import check_file_system
 from transforms.stores.s3 import S3Store
-from transforms.stores.store import PutResult, S3Options, Store
+from transforms.stores.store import LostRaceError, PutResult, S3Options, Store
 
 
 @pytest.fixture(scope="module")
@@ -72,11 +72,45 @@ def test_rclone_is_refused_with_the_request_that_it_ignores(rclone: str, tmp_pat
         lambda: put(store, "x", b"1"),
         lambda: store.put_if_match("x", b"1", None, ""),
     ):
-        with pytest.raises(ConfigError, match=r"PUT with If-None-Match: \*.*or a folder"):
+        with pytest.raises(ConfigError, match=r"PUT with If-None-Match: \*.*SINGLE_WRITER=1"):
             write()
     assert list(store.list()) == []
     assert [path for path in (tmp_path / "rclone").rglob("*") if path.is_file()] == []
     store.close()
+
+
+def test_a_single_writer_looks_before_it_writes(rclone: str, tmp_path: Path) -> None:
+    store = S3Store("bucket", "a", S3Options(rclone, single_writer=True))
+    assert put(store, "x", b"1") is PutResult.CREATED
+    assert put(store, "x", b"1") is PutResult.IDENTICAL
+    with pytest.raises(ConflictError):
+        put(store, "x", b"2")
+    version = store.put_if_match("i", b"1", None, "")
+    with pytest.raises(LostRaceError):
+        store.put_if_match("i", b"2", None, "")
+    with pytest.raises(LostRaceError):
+        store.put_if_match("absent", b"2", version, "")
+    other = store.put_if_match("i", b"2", version, "")
+    with pytest.raises(LostRaceError):
+        store.put_if_match("i", b"3", version, "")
+    assert [(info.key, info.version) for info in store.list("i")] == [("i", other)]
+    assert (store.read("i"), store.read("x")) == (b"2", b"1")
+    store.fetch("x", tmp_path / "copy")
+    assert (tmp_path / "copy").read_bytes() == b"1"
+    store.close()
+
+
+def test_what_a_single_writer_wrote_is_read_back(rclone: str) -> None:
+    door = FaultProxy(rclone)
+    store = S3Store("bucket", "a", S3Options(door.url, attempts=3, single_writer=True))
+    door.faults += [("PUT", FLIP_THE_REQUEST)]
+    with pytest.raises(IntegrityError, match=r"a/x was written, .* try again"):
+        put(store, "x", bytes(100))
+    assert store.head("x") is None
+    assert put(store, "x", bytes(100)) is PutResult.CREATED
+    assert store.read("x") == bytes(100)
+    store.close()
+    door.stop()
 
 
 def test_a_service_that_knows_no_replacing_is_refused(server: BucketServer, bucket: str) -> None:
