@@ -6,7 +6,7 @@ The folder is as an archive lies, with a hidden one for the rest.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,41 +22,23 @@ from transforms.stores.store import SCRATCH, S3Options, Store
 from transforms.stores.store_address import open_reader
 from transforms.verifying.proofs import Proofs
 
-# `strata serve` has the archive below this path.
-_SERVED = "archive"
-
 
 @contextmanager
 def opened_archive(address: str, options: S3Options | None = None) -> Iterator[Store]:
     """The archive at an address: a folder, `s3://bucket/prefix` or `https://`, to read from.
 
-    The address of a running `strata serve` is enough. Raises `ConfigError` where none is there.
+    Raises `ConfigError` where none is there.
     """
     with ExitStack() as stack:
-
-        def opened(url: str) -> Store:
-            store = open_reader(url, options)
-            if hasattr(store, "close"):  # a folder needs no closing
-                stack.callback(store.close)
-            return store
-
-        store = opened(address)
+        store = open_reader(address, options)
+        if hasattr(store, "close"):  # a folder needs no closing
+            stack.callback(store.close)
         if not _is_archive(store):
-            place = store.describe()
-            is_served = address.startswith(("http://", "https://"))
-            store = opened(f"{address.rstrip('/')}/{_SERVED}") if is_served else store
-            _check_served(store, place)
+            raise ConfigError(
+                f"there is no archive at {store.describe()}: it has no {CHAINS}; give the folder "
+                "that has the chains' folders in it (of strata serve: http://<host>:<port>/archive)"
+            )
         yield store
-
-
-def _check_served(store: Store, place: str) -> None:
-    with suppress(ConfigError):
-        if _is_archive(store):
-            return
-    raise ConfigError(
-        f"there is no archive at {place}: it has no {CHAINS}; give the folder that has the chains' "
-        "folders in it"
-    )
 
 
 def _is_archive(store: Store) -> bool:

@@ -6,6 +6,7 @@ archive in a local folder nothing is copied: its ZIPs are read where they are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,27 +26,18 @@ from transforms.block_range import BlockRange
 
 
 @dataclass(frozen=True, slots=True)
-class FetchedZip:
-    """A published ZIP that was taken: `fetched` are the bytes that came now, 0 if it was there."""
-
-    entry: Entry
-    fetched: int
-
-
-@dataclass(frozen=True, slots=True)
 class RangeFetch:
-    """What came of it: the file with its hash, its plan and layout, and the ZIPs it is made of."""
+    """What came of it: the file with its hash, its plan and layout, and the ZIPs it is made of.
+
+    `fetched_bytes` came from the archive now.
+    """
 
     path: Path
     sha256: str
     plan: ExportPlan
     layout: Layout
-    zips: tuple[FetchedZip, ...]
-
-    @property
-    def fetched_bytes(self) -> int:
-        """How many bytes came from the archive now."""
-        return sum(item.fetched for item in self.zips)
+    zips: Sequence[Entry]
+    fetched_bytes: int
 
 
 def fetch_range(
@@ -66,7 +58,7 @@ def fetch_range(
     plan = plan_range(source, table, blocks)
     with FetchFolder(out).opened() as folder:
         if source.store.path("index.html") is not None:
-            holder, fetched = source, dict[str, int]()
+            holder, fetched = source, 0
         else:
             holder = Archive(folder.store, source.chain_id)
             fetched = _bring(source, holder, plan, folder, jobs, progress)
@@ -74,8 +66,7 @@ def fetch_range(
         path = out / layout.name
         with progress("joining", layout.size) as advance:
             sha256 = write_hashed(layout, path, advance, scratch=folder.scratch)
-    zips = (FetchedZip(entry, fetched.get(entry.path, 0)) for entry in plan.entries)
-    return RangeFetch(path, sha256, plan.export, layout, tuple(zips))
+    return RangeFetch(path, sha256, plan.export, layout, plan.entries, fetched)
 
 
 def _layout(holder: Archive, plan: RangePlan, folder: FetchFolder) -> Layout:
@@ -98,12 +89,11 @@ def _bring(
     folder: FetchFolder,
     jobs: int,
     progress: Progress,
-) -> dict[str, int]:
-    """Have the ZIPs of a plan there, proven; how many bytes of each came, by path."""
+) -> int:
+    """Have the ZIPs of a plan there, proven; how many bytes came."""
     lacking = [entry for entry in plan.entries if not _is_proven(holder, entry, folder)]
     downloads = Downloads(source, folder.scratch, lambda _bytes: None)
-    before = {entry.path: downloads.held(entry) for entry in lacking}
-    total = sum(entry.bytes - before[entry.path] for entry in lacking)
+    total = sum(entry.bytes - downloads.held(entry) for entry in lacking)
 
     def take(entry: Entry) -> None:
         folder.take(downloads, source.chain_id, entry)
@@ -112,7 +102,7 @@ def _bring(
     if lacking:
         with progress("fetching", total) as downloads.advance:
             downloads.on_each(take, lacking, jobs)
-    return {entry.path: entry.bytes - before[entry.path] for entry in lacking}
+    return total
 
 
 def _is_proven(holder: Archive, entry: Entry, folder: FetchFolder) -> bool:

@@ -18,7 +18,6 @@ from exporters.lake.log.delta import DeltaLog
 from exporters.lake.log.table_version import ActiveFile, FileName
 from exporters.lake.log.version_cache import VersionCache
 from transforms.errors import IntegrityError
-from transforms.memory import MEMORY_MB
 from transforms.objects import ObjectInfo
 from transforms.stores.store import content_sha256
 from transforms.tables.registry import history_tables
@@ -32,13 +31,12 @@ PARQUET_TYPE = "application/vnd.apache.parquet"
 
 @dataclass(frozen=True)
 class Lake:
-    """The lake of an archive's chain; `memory_mb` is what work on it has of memory, in MB.
+    """The lake of an archive's chain.
 
     `cache` is this machine's folder for the versions of tables that it knows (None: it keeps none).
     """
 
     archive: Archive
-    memory_mb: int = MEMORY_MB
     cache: Path | None = None
 
     @cached_property

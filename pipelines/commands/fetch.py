@@ -87,11 +87,8 @@ def show_range(screen: Screen, fetch: RangeFetch) -> None:
     """The ZIPs that a range is made of, and the range."""
     screen.table(
         "",
-        ("ZIP", "bytes", "fetched", "SHA-256"),
-        (
-            (part.entry.path.rpartition("/")[2], part.entry.bytes, part.fetched, part.entry.sha256)
-            for part in fetch.zips
-        ),
+        ("ZIP", "bytes", "SHA-256"),
+        ((entry.path.rpartition("/")[2], entry.bytes, entry.sha256) for entry in fetch.zips),
     )
     fetched = size_text(fetch.fetched_bytes)
     screen.show(f"{fetch.path}: {fetch.layout.size:,} bytes, {fetched} fetched")

@@ -75,7 +75,7 @@ def published_tables(site: Site, segments: Collection[BlockRange]) -> list[Publi
 def site_lake(site: Site) -> Lake:
     """The lake of the chain that is loaded."""
     archive = site.archive(site.loaded_catalog().chain_id)
-    return Lake(archive, site.settings.memory_mb, site.warehouse.cache / "lake")
+    return Lake(archive, site.warehouse.cache / "lake")
 
 
 @at_one_look

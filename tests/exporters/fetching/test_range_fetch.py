@@ -121,13 +121,13 @@ def test_a_web_server_gives_the_same_bytes_as_the_folder(
     with web_server(model, ranges=ranges) as url:
         found = fetch(url, out)
     assert found.path.read_bytes() == right
-    assert [one.entry.path.rpartition("orders-")[2] for one in found.zips] == [
+    assert [one.path.rpartition("orders-")[2] for one in found.zips] == [
         "1-10.zip",
         "11-13.zip",
         "14-20.zip",
         "21-30.zip",
     ]
-    assert found.fetched_bytes == sum(one.entry.bytes for one in found.zips)
+    assert found.fetched_bytes == sum(one.bytes for one in found.zips)
     assert not list((out / ".strata-scratch/fetch").glob("*.part"))
 
 
