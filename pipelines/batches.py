@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from transforms.block_range import BlockRange
-from transforms.errors import RangeError
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +52,3 @@ def plan_batches(
         batch.append(blocks)
     if batch:
         yield Batch(tuple(batch))
-
-
-def segments_of_run(partitions: Iterable[str]) -> tuple[BlockRange, ...]:
-    """The segments behind a run's partition keys, ascending, whatever order they were added in.
-
-    Raises `RangeError` where two of them overlap: the partitions belong to different chains.
-    """
-    segments = tuple(sorted(BlockRange.from_key(key) for key in partitions))
-    for low, high in pairwise(segments):
-        if low.overlaps(high):
-            raise RangeError(
-                f"the partitions {low.key} and {high.key} overlap: a Dagster home serves one chain"
-            )
-    return segments

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dagster._config.config_schema import UserConfigSchema
 from dagster._core.events import ASSET_CHECK_EVENTS, ASSET_EVENTS
-from dagster._core.instance.types import DynamicPartitionsStore
 from dagster._core.storage.event_log import (
     ConsolidatedSqliteEventLogStorage,
     SqlEventLogStorage,
@@ -31,7 +30,6 @@ __all__ = [
     "AssetEventTagsTable",
     "ConfigurableClassData",
     "ConsolidatedSqliteEventLogStorage",
-    "DynamicPartitionsStore",
     "SqlEventLogStorage",
     "SqlEventLogStorageTable",
     "UserConfigSchema",

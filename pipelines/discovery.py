@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -10,7 +11,7 @@ from exporters.locations import dagster_home
 from pipelines.batches import plan_batches
 from pipelines.figures import write_figures
 from pipelines.instance import end_killed_runs, runs_here
-from pipelines.partitions import SEGMENTS, addable, missing_partitions, partitions_from
+from pipelines.partitions import SEGMENTS, addable, missing_partitions
 from pipelines.run_requests import run_requests
 from pipelines.settings import Settings
 from pipelines.site.machine import machine_problem
@@ -42,8 +43,13 @@ def segment_sensor(job: str, settings: Settings) -> dg.SensorDefinition:
         write_figures(site, status, instance)
         site.warehouse.record_refusals(status.survey)
         cursor = str(len(status.known))
-        order, fresh = _partitions(instance, status, is_new=context.cursor != cursor)
-        batches = plan_batches(status.to_do, order, settings.batch)
+        present: Sequence[str] = ()
+        fresh: list[str] = []
+        # To read all partitions takes a while: most looks find neither new segments nor work.
+        if status.to_do or context.cursor != cursor:
+            present = instance.get_dynamic_partitions(str(SEGMENTS.name))
+            fresh = missing_partitions(present, status.known)
+        batches = plan_batches(status.to_do, [*present, *fresh], settings.batch)
         requests = list(run_requests(instance, batches, datetime.now(UTC)))
         problem = machine_problem(site) if requests and runs_here(instance) else ""
         return dg.SensorResult(
@@ -64,20 +70,3 @@ def _skip_reason(status: SiteStatus, problem: str) -> str:
         f"{published} of {total} segments are published; {waiting} are in runs or wait to be tried "
         f"again; {len(status.refused)} files cannot be used"
     )
-
-
-def _partitions(
-    instance: dg.DagsterInstance, status: SiteStatus, *, is_new: bool
-) -> tuple[list[str], list[str]]:
-    """The order of partitions, as far as it matters to what is to do; those to add come last.
-
-    All of them are read only where there are more segments than at the last look: it has added
-    what was missing.
-    """
-    if is_new:
-        present = instance.get_dynamic_partitions(str(SEGMENTS.name))
-        fresh = missing_partitions(present, status.known)
-    else:
-        present = partitions_from(instance, [blocks.key for blocks in status.to_do])
-        fresh = missing_partitions(present, status.to_do)
-    return [*present, *fresh], fresh

@@ -105,11 +105,9 @@ def look_at_archive(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]
 
 
 @dg.op
-def remove_runs(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]) -> None:
-    """Remove runs that ended longer ago than the setting says."""
-    days = site.settings.keep_runs_days
-    removed = remove_old_runs(context.instance, days, datetime.now(UTC))
-    context.add_output_metadata({"removed": removed})
+def remove_runs(context: dg.OpExecutionContext) -> None:
+    """Remove runs that ended a week ago."""
+    context.add_output_metadata({"removed": remove_old_runs(context.instance, datetime.now(UTC))})
 
 
 @dg.job(

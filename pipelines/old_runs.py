@@ -27,6 +27,9 @@ from pipelines.dagster_internals import (
 NEWEST_KEPT = 100
 """So many runs stay, however long ago they ended."""
 
+KEPT_FOR = timedelta(days=7)
+"""How long any other run stays after its end."""
+
 ENDED = [
     dg.DagsterRunStatus.SUCCESS,
     dg.DagsterRunStatus.FAILURE,
@@ -36,23 +39,17 @@ _AT_ONCE = 100
 
 
 def remove_old_runs(
-    instance: dg.DagsterInstance,
-    days: int,
-    now: datetime,
-    most: int | None = None,
-    newest_kept: int = NEWEST_KEPT,
+    instance: dg.DagsterInstance, now: datetime, newest_kept: int = NEWEST_KEPT
 ) -> int:
-    """Remove runs that ended more than `days` days ago (0: none), at most `most`; returns how many.
+    """Remove runs that ended more than a week ago; returns how many.
 
     It may be killed at any point, and run by several processes at once.
     """
     storage = instance.event_log_storage
-    if not days or not isinstance(storage, SqlEventLogStorage):
+    if not isinstance(storage, SqlEventLogStorage):
         return 0
     removed = 0
-    for run_id in _old_runs(instance, now - timedelta(days=days), newest_kept):
-        if removed == most:
-            break
+    for run_id in _old_runs(instance, now - KEPT_FOR, newest_kept):
         _remove_run(instance, storage, run_id)
         removed += 1
     return removed

@@ -6,16 +6,13 @@ Only what Dagster must know of segments belongs here; which segments there are s
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from weakref import WeakKeyDictionary
 
 import dagster as dg
 
-from pipelines.dagster_internals import DynamicPartitionsStore
 from transforms.block_range import BlockRange
 
 _ADDED_AT_ONCE = 25_000  # Dagster's own recommendation; SQLite takes no more than 32,766
-_NEWEST = 200
 
 # Dagster's tags for the partitions of a run, as its documentation names them.
 _PARTITION = "dagster/partition"
@@ -24,29 +21,12 @@ _RANGE_END = "dagster/asset_partition_range_end"
 
 
 class SegmentPartitions(dg.DynamicPartitionsDefinition):
-    """Dynamic partitions that a process reads once, and again when some were added.
+    """Dynamic partitions of which a process reads a range once.
 
-    Dagster asks for the keys of a run's range again for every asset and every piece of metadata,
-    and for all keys for every table that is checked; each answer reads all partitions there are: at
-    75,000 that is 0.2 s. New partitions are added behind the old ones, so what lies between two
-    does not change. A process that knows them does not see that one was deleted by hand.
+    Dagster asks for the keys of a run's range again for every asset and every piece of metadata;
+    each answer reads all partitions there are: at 75,000 that is 0.2 s. New partitions are added
+    behind the old ones, so what lies between two does not change.
     """
-
-    def get_partition_keys(
-        self,
-        current_time: datetime | None = None,
-        dynamic_partitions_store: DynamicPartitionsStore | None = None,
-    ) -> Sequence[str]:
-        """All keys, in the order they were added."""
-        with dg.partition_loading_context(current_time, dynamic_partitions_store) as context:
-            newest = self.get_last_partition_key()
-            store = context.dynamic_partitions_store
-            keys = _known_keys.get(store, ())
-            if not keys or keys[-1] != newest:
-                keys = super().get_partition_keys()
-                if store is not None:
-                    _known_keys[store] = keys
-            return keys
 
     def get_partition_keys_in_range(
         self, partition_key_range: dg.PartitionKeyRange
@@ -67,7 +47,6 @@ class SegmentPartitions(dg.DynamicPartitionsDefinition):
         return newest.results[0] if newest.results else None
 
 
-_known_keys: WeakKeyDictionary[object, Sequence[str]] = WeakKeyDictionary()
 _known_ranges: WeakKeyDictionary[object, dict[dg.PartitionKeyRange, Sequence[str]]] = (
     WeakKeyDictionary()
 )
@@ -96,25 +75,6 @@ def addable(keys: Sequence[str]) -> Iterator[Sequence[str]]:
     return (keys[at : at + _ADDED_AT_ONCE] for at in range(0, len(keys), _ADDED_AT_ONCE))
 
 
-def partitions_from(instance: dg.DagsterInstance, keys: Collection[str]) -> Sequence[str]:
-    """Partitions in the order in which they were added: `keys`, where they are some, and others.
-
-    What is new was added last, so where little is wanted the newest ones do; else it is all.
-    """
-    if not keys:
-        return ()
-    if len(keys) <= _NEWEST:
-        page = instance.get_paginated_dynamic_partitions(
-            str(SEGMENTS.name), limit=_NEWEST, ascending=False
-        )
-        if frozenset(keys).issubset(page.results):
-            return page.results[::-1]
-    return instance.get_dynamic_partitions(str(SEGMENTS.name))
-
-
-RunContext = dg.AssetExecutionContext | dg.AssetCheckExecutionContext
-
-
 def range_tags(first: BlockRange, last: BlockRange) -> dict[str, str]:
     """The tags of a run over the partitions from `first` to `last`."""
     return {_RANGE_START: first.key, _RANGE_END: last.key}
@@ -128,10 +88,11 @@ def range_of_tags(tags: Mapping[str, str]) -> dg.PartitionKeyRange | None:
     return dg.PartitionKeyRange(start, end) if start and end else None
 
 
-def partitions_of_run(context: RunContext) -> Sequence[str]:
-    """The partition keys of a run, in the order they were added; none for a run without."""
+def segments_of_run(context: dg.AssetExecutionContext) -> tuple[BlockRange, ...]:
+    """The segments of a run, ascending, whatever order they were added in; none without a range."""
     key_range = range_of_tags(context.run.tags)
     if key_range is None:
         return ()
     with dg.partition_loading_context(dynamic_partitions_store=context.instance):
-        return SEGMENTS.get_partition_keys_in_range(key_range)
+        keys = SEGMENTS.get_partition_keys_in_range(key_range)
+    return tuple(sorted(map(BlockRange.from_key, keys)))

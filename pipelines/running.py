@@ -22,7 +22,7 @@ from pipelines.instance import (
 from pipelines.jobs import load_and_publish
 from pipelines.lasting_objects import lasting_objects
 from pipelines.machine_name import machine_tags
-from pipelines.old_runs import NEWEST_KEPT, remove_old_runs
+from pipelines.old_runs import remove_old_runs
 from pipelines.run_requests import QUIET, batch_tags
 from pipelines.site.segment_status import SiteStatus, site_status
 from pipelines.site.site import LISTED_SECONDS, Site
@@ -56,12 +56,12 @@ def run_everything(
     with lasting_objects():
         defs = definitions(site.settings)
     with open_instance(home) as instance, only_command_line(instance, home):
-        runner = _Runner(site, instance, defs)
         partitions = add_partitions(instance, status.known)
+        job = defs.resolve_job_def(load_and_publish.name)
         waiting = deque(plan_batches(status.to_do, partitions, site.settings.batch))
         while waiting:
             batch = waiting.popleft()
-            finished = runner.run(load_and_publish.name, batch)
+            finished = _run(site, instance, job, batch)
             if interrupts.requested():  # Dagster notes it, and goes on
                 raise KeyboardInterrupt
             report(finished)
@@ -70,9 +70,7 @@ def run_everything(
                 return
             if finished.failure:
                 waiting.extendleft(reversed(_rest(site, batch, partitions)))
-        # Where no daemon does so; one run comes at a time, so few become old.
-        days = site.settings.keep_runs_days
-        remove_old_runs(instance, days, datetime.now(UTC), most=NEWEST_KEPT)
+        remove_old_runs(instance, datetime.now(UTC))  # where no daemon does so
 
 
 def record_look(site: Site, status: SiteStatus | None, home: Path) -> None:
@@ -93,36 +91,26 @@ def _rest(site: Site, batch: Batch, partitions: Sequence[str]) -> Sequence[Batch
     return list(plan_batches(rest, partitions, len(batch.segments)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Runner:
-    site: Site
-    instance: dg.DagsterInstance
-    definitions: dg.Definitions
-
-    def run(self, job: str, batch: Batch) -> FinishedRun:
-        # Its steps go by one snapshot, and by what they commit themselves.
-        with self.site.warehouse.one_look():
-            tags = {
-                **batch_tags(batch),
-                **COMMAND_LINE_TAG,
-                **machine_tags(),
-            }
-            result = self.definitions.resolve_job_def(job).execute_in_process(
-                run_config=QUIET,
-                instance=self.instance,
-                tags=tags,
-                resources={"site": self.site},
-                raise_on_error=False,
-            )
-        if result.success:
-            return FinishedRun(batch, result.run_id)
-        reasons = dict(step_failures(result.all_events))
-        failure = "; ".join(reasons) or "see the run's log"
-        kinds = set(reasons.values())
-        return FinishedRun(
-            batch,
-            result.run_id,
-            failure,
-            affects_all=Scope.BATCH not in kinds,
-            of_machine=Scope.MACHINE in kinds,
+def _run(
+    site: Site, instance: dg.DagsterInstance, job: dg.JobDefinition, batch: Batch
+) -> FinishedRun:
+    # Its steps go by one snapshot, and by what they commit themselves.
+    with site.warehouse.one_look():
+        result = job.execute_in_process(
+            run_config=QUIET,
+            instance=instance,
+            tags={**batch_tags(batch), **COMMAND_LINE_TAG, **machine_tags()},
+            resources={"site": site},
+            raise_on_error=False,
         )
+    if result.success:
+        return FinishedRun(batch, result.run_id)
+    reasons = dict(step_failures(result.all_events))
+    scopes = set(reasons.values())
+    return FinishedRun(
+        batch,
+        result.run_id,
+        "; ".join(reasons) or "see the run's log",
+        affects_all=Scope.BATCH not in scopes,
+        of_machine=Scope.MACHINE in scopes,
+    )

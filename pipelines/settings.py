@@ -44,8 +44,7 @@ class Settings(Locations):
     segments that one Dagster run takes; `poll_seconds` the time between two looks at the source;
     `require_id_chain` lets a load refuse a segment that contradicts the chain of the
     network's ids; `lake` lets what is published go into the lake of
-    Delta tables beside the ZIPs, too; `keep_runs_days` the days for which Dagster keeps
-    runs that have ended, with their logs (0: for ever); `free_mb` how many MB of free disk a
+    Delta tables beside the ZIPs, too; `free_mb` how many MB of free disk a
     machine must have for a run to begin on it; `signing_key` the file of a secret key of
     minisign's, which published documents are signed with (None: they are not); `metrics` a folder
     for text files that Prometheus reads (None: none are written); `public_url` the
@@ -60,7 +59,6 @@ class Settings(Locations):
     poll_seconds: Positive = 60
     require_id_chain: Switch = False
     lake: Switch = True
-    keep_runs_days: Natural = 7
     free_mb: Natural = 2000
     signing_key: Annotated[Path | None, Kind(Path)] = None
     metrics: Annotated[Path | None, Kind(Path)] = None

@@ -42,7 +42,7 @@ def open(warehouse: str | Path | None = None) -> History:
 
 
 def read_export(place: str | Path) -> Export:
-    """Read a published ZIP from a path, `https://` or `s3://` address, with exact types.
+    """Read a published ZIP, as `fetch` brings it, with exact types.
 
     CSVs of several schemas become one table with the columns of all, NULL where a CSV has none.
     Close it, or use `with`. Raises `ConfigError` where it is no published ZIP, `IntegrityError`

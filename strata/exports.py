@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import zipfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -16,7 +16,6 @@ from strata.rows import Rows
 from transforms.duck import set_up, working_connection
 from transforms.errors import ConfigError, IntegrityError
 from transforms.scratch import temporary_folder
-from transforms.stores.store_address import open_reader
 from transforms.tables.conform import conversion, typed_rows
 from transforms.tables.dialect import LineCounter, header_names, read_sql
 from transforms.tables.registry import Column, TableSchema, schema_of
@@ -70,29 +69,12 @@ def open_export(place: str | Path) -> Export:
     """See `strata.read_export`."""
     with ExitStack() as stack:
         folder = stack.enter_context(temporary_folder(prefix="strata-export-"))
-        with _local(str(place), folder) as path:
-            csvs = list(_extracted(path, str(place), folder))
+        csvs = list(_extracted(Path(place).expanduser(), str(place), folder))
         if not csvs:
             raise ConfigError(f"{place} holds no CSV: give a published ZIP")
         threads = os.cpu_count() or 1
         con = stack.enter_context(working_connection(folder, threads=threads, memory_limit=_MEMORY))
         return Export(con, _union(csvs), csvs[0].schema.table, stack.pop_all())
-
-
-@contextmanager
-def _local(place: str, folder: Path) -> Iterator[Path]:
-    """The ZIP as a local file."""
-    if "://" not in place:
-        yield Path(place).expanduser()
-        return
-    parent, _, name = place.rpartition("/")
-    store, path = open_reader(parent), folder / "export.zip"
-    try:
-        store.fetch(name, path)
-        yield path
-    finally:
-        getattr(store, "close", lambda: None)()
-        path.unlink(missing_ok=True)
 
 
 def _extracted(path: Path, place: str, folder: Path) -> Iterator[_Csv]:

@@ -10,7 +10,6 @@ import dagster as dg
 from exporters.archive.entries import Entry
 from exporters.archive.sound_documents import sound_index
 from exporters.archive.sums import completeness
-from exporters.lake.tables import LakeReport
 from exporters.publishing.publication import PublishReport
 from pipelines.assets.keys import (
     ARCHIVE,
@@ -20,14 +19,12 @@ from pipelines.assets.keys import (
     export_key,
     table_key,
 )
-from pipelines.batches import segments_of_run
-from pipelines.partitions import SEGMENTS, newest_of, partitions_of_run
+from pipelines.partitions import SEGMENTS, newest_of, segments_of_run
 from pipelines.site.lake_publishing import publish_to_lake
 from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
 from pipelines.step_failures import final_failure, retried_if_transient
-from transforms.block_range import BlockRange
-from transforms.tables.registry import HISTORY_TABLES, history_tables
+from transforms.tables.registry import HISTORY_TABLES
 
 
 def exports_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
@@ -46,7 +43,7 @@ def exports_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
     def publish_tables(
         context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
     ) -> Iterator[dg.MaterializeResult[None]]:
-        segments = segments_of_run(partitions_of_run(context))
+        segments = segments_of_run(context)
         keys = {key.path[-1]: key for key in sorted(context.selected_asset_keys)}
         with retried_if_transient(context.retry_number), site.warehouse.one_look():
             outcome = publish_segments(site, segments, tuple(keys))
@@ -118,27 +115,14 @@ def lake_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
         name="publish_to_lake", specs=[spec], partitions_def=SEGMENTS, backfill_policy=policy
     )
     def publish(context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]) -> None:
-        segments = segments_of_run(partitions_of_run(context))
+        segments = segments_of_run(context)
         with retried_if_transient(context.retry_number), site.warehouse.one_look():
             report = publish_to_lake(site, segments)
-        for blocks in segments:
-            context.add_asset_metadata(_lake_metadata(report, blocks), LAKE_TABLES, blocks.key)
         if report.refused:
             what = f"not everything could be put into the lake, and {len(report.added)} files were"
             raise final_failure(what, {each.table: each.reason for each in report.refused})
 
     return publish
-
-
-def _lake_metadata(report: LakeReport, blocks: BlockRange) -> dict[str, int]:
-    """The new files that have rows of a segment, with their rows and bytes."""
-    files = (file for file in report.added if file.table in history_tables())
-    added = [file for file in files if blocks.overlaps(file.blocks)]
-    return {
-        "files": len(added),
-        "rows": sum(file.rows for file in added),
-        "bytes": sum(file.bytes for file in added),
-    }
 
 
 def _metadata(entry: Entry) -> dict[str, str | int]:

@@ -9,8 +9,7 @@ import dagster as dg
 
 from pipelines.assets.checks import check_specs, load_checks
 from pipelines.assets.keys import CURRENT_STATE, VOLUMES, WAREHOUSE, table_key
-from pipelines.batches import segments_of_run
-from pipelines.partitions import SEGMENTS, newest_of, partitions_of_run
+from pipelines.partitions import SEGMENTS, newest_of, segments_of_run
 from pipelines.site.loading import LoadOutcome, load_segments, load_spam_captures
 from pipelines.site.site import Site
 from pipelines.step_failures import final_failure, retried_if_transient
@@ -45,7 +44,7 @@ def history_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
     def load_tables(
         context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
     ) -> Iterator[dg.MaterializeResult[None] | dg.Output[None] | dg.AssetCheckEvaluation]:
-        segments = segments_of_run(partitions_of_run(context))
+        segments = segments_of_run(context)
         with retried_if_transient(context.retry_number):
             outcome = load_segments(site, segments)
         if outcome.failures:

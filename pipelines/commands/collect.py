@@ -47,20 +47,19 @@ def command(node: str | None, socket: str | None, source: str | None, as_json: b
 def _show(
     screen: Screen, source: str, backlog: Backlog, outcomes: Sequence[CollectedSegment]
 ) -> None:
+    """What was collected, and what was not."""
     collected = [outcome for outcome in outcomes if not outcome.refusal]
     refused = [outcome for outcome in outcomes if outcome.refusal]
-    screen.table(
-        "collected",
-        ("segment", "id"),
-        ((c.segment.blocks, c.segment.segment_id) for c in collected),
-    )
+    rows = ((each.segment.blocks, each.segment.segment_id) for each in collected)
+    screen.table("collected", ("segment", "id"), rows)
     screen.table("refused", ("segment", "reason"), ((r.segment.blocks, r.refusal) for r in refused))
     waiting, listed = len(backlog.segments), len(backlog.listed.segments)
-    if not waiting:
-        screen.show(f"Nothing new to collect: {source} has all {listed:,} segments.")
-    else:
-        size = size_text(sum(outcome.bytes for outcome in collected))
-        screen.show(f"{len(collected):,} of {waiting:,} segments collected: {size}, {source}")
+    size = size_text(sum(outcome.bytes for outcome in collected))
+    screen.show(
+        f"{len(collected):,} of {waiting:,} segments collected: {size}, {source}"
+        if waiting
+        else f"Nothing new to collect: {source} has all {listed:,} segments."
+    )
     screen.document(
         {
             "node": backlog.listed.node,

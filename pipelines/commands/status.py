@@ -20,7 +20,6 @@ from pipelines.site.collecting import collection_sentence
 from pipelines.site.segment_status import SiteStatus, site_status
 from pipelines.site.site import Site
 from transforms.block_range import BlockRange, contiguous_runs, gaps_between
-from transforms.errors import MissingFileError
 
 
 @click.command("status")
@@ -42,7 +41,7 @@ def command(
     site = open_site(source, warehouse, archive)
     with site.warehouse.one_look():
         status = site_status(site)
-        problems = [*_problems(status), *_capture_problems(site, status)]
+        problems = [*_problems(status)]
         if check:
             screen.show("; ".join(problems) or _well(status))
         if as_json or not check:
@@ -68,21 +67,6 @@ def _problems(status: SiteStatus) -> Iterator[str]:
         yield f"{len(status.lost):,} volumes are lost: strata repair, then strata load"
     if status.lake_problem:
         yield f"how far the lake is cannot be said: {status.lake_problem}"
-
-
-def _capture_problems(site: Site, status: SiteStatus) -> Iterator[str]:
-    if status.catalog is None or status.catalog.snapshot.captures is None:
-        return
-    from transforms.duck_errors import Error  # of use only where there are captures
-    from transforms.warehouse.capture_file import refused_captures
-
-    try:
-        if lines := len(refused_captures(site.warehouse)):
-            yield f"{lines:,} lines of spam captures are refused: strata load lists them"
-    except MissingFileError as error:
-        yield str(error)
-    except Error:
-        yield "the spam captures cannot be read: strata verify says what to do"
 
 
 def _well(status: SiteStatus) -> str:

@@ -22,9 +22,18 @@ _MB = 10**6
 def machine_problem(site: Site) -> str:
     """Why nothing is to be begun on this machine, as a sentence; empty where it can work."""
     try:
-        return _unusable_folder(site) or _absent_source(site) or _silent_place(site)
+        for name, folder in local_folders(site).items():
+            problem = _source_problem(folder) if name == "source" else _disk_problem(site, folder)
+            if problem:
+                return problem
+        # Any key does: what counts is that there is an answer.
+        for place in (site.source.reader, site.warehouse.backing.store, site.store):
+            place.head("index.json")
     except OSError as error:
         return sentence(error)
+    except StrataError as error:
+        return str(error)
+    return ""
 
 
 def local_folders(site: Site) -> Mapping[str, Path]:
@@ -42,36 +51,22 @@ def local_folders(site: Site) -> Mapping[str, Path]:
     return {name: Path(text) for name, text in texts.items() if text and "://" not in text}
 
 
-def _unusable_folder(site: Site) -> str:
-    """Why one of the folders that runs write to cannot take more. Raises `OSError` likewise."""
-    least = site.settings.free_mb
-    for name, folder in local_folders(site).items():
-        if name == "source":
-            continue  # nothing is written there
-        place = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-        disk = os.statvfs(place)
-        if disk.f_flag & os.ST_RDONLY:
-            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(folder))
-        free = disk.f_bavail * disk.f_frsize // _MB
-        if free < least:
-            return (
-                f"{folder} has {free:,} MB of free disk, and a run begins with {least:,}: free "
-                "some room there, or let STRATA_FREE_MB be less"
-            )
-    return ""
-
-
-def _absent_source(site: Site) -> str:
+def _source_problem(folder: Path) -> str:
     """The other places are made where they are missing; a folder of segments is a mount's."""
-    folder = local_folders(site).get("source")
-    return f"{folder} is not there: mount the source" if folder and not folder.is_dir() else ""
+    return "" if folder.is_dir() else f"{folder} is not there: mount the source"
 
 
-def _silent_place(site: Site) -> str:
-    try:
-        # Any key does: what counts is that there is an answer.
-        for place in (site.source.reader, site.warehouse.backing.store, site.store):
-            place.head("index.json")
-    except StrataError as error:
-        return str(error)
-    return ""
+def _disk_problem(site: Site, folder: Path) -> str:
+    """Why a folder cannot take more. Raises `OSError` likewise."""
+    least = site.settings.free_mb
+    place = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    disk = os.statvfs(place)
+    if disk.f_flag & os.ST_RDONLY:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(folder))
+    free = disk.f_bavail * disk.f_frsize // _MB
+    if free >= least:
+        return ""
+    return (
+        f"{folder} has {free:,} MB of free disk, and a run begins with {least:,}: free some room "
+        "there, or let STRATA_FREE_MB be less"
+    )

@@ -124,7 +124,7 @@ def room(each: int, runs: int) -> Room:
                     _execute(job, instance, site, batch)
                 before = _used(home)
                 later = datetime.now(UTC) + timedelta(days=2)
-                remove_old_runs(instance, 1, later, newest_kept=0)
+                remove_old_runs(instance, later, newest_kept=0)
                 used.append((before, _used(home)))
     (_, first), (with_runs, without_runs) = used
     count = each * runs

@@ -23,7 +23,6 @@ from strata import exports, history, rows
 from strata.history import History
 from tests.segments_kit import block_time, build_segment, pg_csv, table_rows
 from tests.transforms.warehouse_kit import load_folder
-from tests.web_kit import web_server
 from transforms.errors import ConfigError, IntegrityError, RangeError
 from transforms.tables.registry import HISTORY_TABLES, known_tables
 
@@ -211,17 +210,6 @@ def test_a_row_of_an_export_may_have_many_lines_and_megabytes(tmp_path: Path) ->
         made.writestr("c-orders-1-1-1.csv", pg_csv(*rows))
     with strata.read_export(path) as export:
         assert [row["reference"] for row in export.arrow().to_pylist()] == ["", text, ""]
-
-
-def test_an_export_is_read_from_a_web_server(home: Path) -> None:
-    path = "sample-chain-001/trades/sample-chain-001-trades-1-1000.zip"
-    with web_server(home / "strata-data" / "archive") as url:
-        with strata.read_export(f"{url}/{path}") as export:
-            count = export.arrow().num_rows
-        with pytest.raises(FileNotFoundError):
-            strata.read_export(f"{url}/{path}x")
-    with strata.open() as found:
-        assert count == found.table("trades", blocks=(1, 1000)).arrow().num_rows
 
 
 def test_what_is_no_export_is_said(tmp_path: Path) -> None:

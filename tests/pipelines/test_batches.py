@@ -2,13 +2,11 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.batches import plan_batches, segments_of_run
+from pipelines.batches import plan_batches
 from transforms.block_range import BlockRange
-from transforms.errors import RangeError
 
 
 @st.composite
@@ -41,7 +39,7 @@ def test_batches_hold_every_wanted_segment_once_and_a_run_takes_nothing_else(
         # What Dagster makes of the range's first and last key.
         start = order.index(batch.segments[0].key)
         stop = order.index(batch.segments[-1].key) + 1
-        assert segments_of_run(order[start:stop]) == batch.segments
+        assert sorted(order[start:stop]) == [blocks.key for blocks in batch.segments]
 
 
 def test_consecutive_segments_added_in_order_fill_whole_batches() -> None:
@@ -50,8 +48,3 @@ def test_consecutive_segments_added_in_order_fill_whole_batches() -> None:
     batches = plan_batches(segments, [blocks.key for blocks in segments], 3)
 
     assert [str(batch) for batch in batches] == ["1-30", "31-60", "61-70"]
-
-
-def test_partitions_of_two_chains_are_refused() -> None:
-    with pytest.raises(RangeError, match="a Dagster home serves one chain"):
-        segments_of_run(["000000001-000000010", "000000005-000000020"])

@@ -73,28 +73,6 @@ def test_the_command_loads_once_and_tells_what_it_refused(loaded: Settings) -> N
     assert run(loaded)[0] == 1, "as long as there is such a line"
 
 
-def test_the_status_tells_what_is_refused_until_the_file_is_replaced(loaded: Settings) -> None:
-    def check() -> tuple[int, str]:
-        places = ["--source", loaded.source, "--warehouse", str(loaded.warehouse)]
-        asked = ["status", "--check", *places, "--archive", loaded.archive]
-        result: Result = CliRunner().invoke(strata, asked, standalone_mode=False)
-        return result.return_value, result.stdout
-
-    sentence = "1 lines of spam captures are refused: strata load lists them"
-    assert sentence not in check()[1]
-    write(loaded, 7, capture(ALICE, 1), "no capture")
-    run(loaded)
-    code, line = check()
-    assert (code, line.rstrip().endswith(sentence)) == (1, True)
-    write(loaded, 7, capture(ALICE, 1))
-    run(loaded)
-    assert sentence not in check()[1]
-    for file in Path(loaded.warehouse, "spam").iterdir():
-        file.unlink()
-    code, line = check()
-    assert (code, "run strata repair, then strata load" in line) == (1, True)
-
-
 def test_newer_captures_and_newer_segments_leave_the_view_true(loaded: Settings) -> None:
     write(loaded, 7, capture(ALICE, 1))
     run(loaded)

@@ -68,18 +68,10 @@ def test_a_run_publishes_to_the_lake_what_it_loads(ran: Run) -> None:
     _check(ran.folder, ran.segments)
 
 
-def test_dagster_shows_every_segment_with_its_files(ran: Run) -> None:
+def test_dagster_shows_every_segment_of_the_lake(ran: Run) -> None:
     key = dg.AssetKey(["lake", "tables"])
     with open_instance(ran.home) as instance:
         assert instance.get_materialized_partitions(key) == {one.key for one in blocks(0, 1)}
-        records = instance.fetch_materializations(key, limit=10).records
-    (path,) = (ran.folder / "lake" / "blocks").glob("1-20.*.parquet")
-    for record in records:
-        assert record.asset_materialization is not None
-        metadata = record.asset_materialization.metadata
-        assert metadata["files"].value == 1
-        assert metadata["rows"].value == 20
-        assert metadata["bytes"].value == path.stat().st_size
 
 
 def test_index_and_page_name_the_lake(ran: Run) -> None:

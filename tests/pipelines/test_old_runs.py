@@ -139,7 +139,7 @@ def test_a_run_that_ended_long_ago_goes_and_its_partitions_stay_materialized(
     old = run(instance, [0, 1])
     assert files_of(old, instance)
 
-    assert remove_old_runs(instance, DAYS, later(), newest_kept=0) == 1
+    assert remove_old_runs(instance, later(), newest_kept=0) == 1
 
     assert runs(instance) == []
     assert files_of(old, instance) == []
@@ -157,7 +157,7 @@ def test_what_was_made_again_is_kept_once(instance: dg.DagsterInstance) -> None:
     again = run(instance, [1, 2, 3])
     run(instance, [3])
 
-    assert remove_old_runs(instance, DAYS, later(), newest_kept=0) == 3
+    assert remove_old_runs(instance, later(), newest_kept=0) == 3
 
     records = instance.fetch_materializations(TABLE, limit=10).records
     assert sorted(str(record.partition_key) for record in records) == KEYS
@@ -175,7 +175,7 @@ def test_new_runs_work_on_and_take_no_id_that_was_given_before(
 ) -> None:
     run(instance, [0])
     before = instance.event_log_storage.get_maximum_record_id() or 0
-    remove_old_runs(instance, DAYS, later(), newest_kept=0)
+    remove_old_runs(instance, later(), newest_kept=0)
 
     run(instance, [0, 1, 2, 3])
 
@@ -193,12 +193,11 @@ def test_recent_runs_the_newest_runs_and_unfinished_runs_stay(
     instance.add_run(dg.DagsterRun("load", status=dg.DagsterRunStatus.STARTED))
     (started,) = set(runs(instance)) - {failed, first, second}
 
-    assert remove_old_runs(instance, DAYS, datetime.now(UTC)) == 0
-    assert remove_old_runs(instance, DAYS, later()) == 0
-    assert remove_old_runs(instance, 0, later(), newest_kept=0) == 0
-    assert remove_old_runs(instance, DAYS, later(), newest_kept=2) == 2
+    assert remove_old_runs(instance, datetime.now(UTC)) == 0
+    assert remove_old_runs(instance, later()) == 0
+    assert remove_old_runs(instance, later(), newest_kept=2) == 2
     assert runs(instance) == [second, started]
-    assert remove_old_runs(instance, DAYS, later(), most=1, newest_kept=0) == 1
+    assert remove_old_runs(instance, later(), newest_kept=0) == 1
     assert runs(instance) == [started]
     assert instance.get_materialized_partitions(TABLE) == set(KEYS[:3])
 
@@ -217,7 +216,7 @@ def kill(event, _):
 with open_instance(Path(sys.argv[1])) as instance:
     instance.get_runs()
     sys.addaudithook(kill)
-    remove_old_runs(instance, 7, datetime.now(UTC) + timedelta(days=8), newest_kept=0)
+    remove_old_runs(instance, datetime.now(UTC) + timedelta(days=8), newest_kept=0)
 """
 
 
@@ -234,13 +233,13 @@ def test_a_removal_that_is_killed_half_way_is_done_again(instance: dg.DagsterIns
         assert instance.get_materialized_partitions(TABLE) == set(KEYS)
         assert instance.all_logs(old) is not None  # its page can be opened meanwhile
 
-    assert remove_old_runs(instance, DAYS, later(), newest_kept=0) == 1
+    assert remove_old_runs(instance, later(), newest_kept=0) == 1
     assert files_of(old, instance) == []
     assert instance.get_materialized_partitions(TABLE) == set(KEYS)
 
 
 @in_sqlite
-def test_the_job_does_so_for_the_setting(instance: dg.DagsterInstance, settings: Settings) -> None:
+def test_the_job_does_so(instance: dg.DagsterInstance, settings: Settings) -> None:
     old = run(instance, [0])
     with instance.run_storage.connect() as connection:  # type: ignore[attr-defined]
         connection.execute(text("update runs set update_timestamp = '2020-01-01 00:00:00'"))

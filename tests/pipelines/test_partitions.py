@@ -9,7 +9,6 @@ from pipelines.partitions import (
     SEGMENTS,
     missing_partitions,
     newest_of,
-    partitions_from,
     range_of_tags,
     range_tags,
 )
@@ -25,14 +24,8 @@ def tables() -> Iterator[dg.MaterializeResult[None]]:
         yield dg.MaterializeResult[None](asset_key=name)
 
 
-@dg.multi_asset_check(specs=[dg.AssetCheckSpec("fine", asset=name) for name in NAMES])
-def checks() -> Iterator[dg.AssetCheckResult]:
-    for name in NAMES:
-        yield dg.AssetCheckResult(asset_key=name, check_name="fine", passed=True)
-
-
-CHECKED = dg.Definitions(
-    assets=[tables], asset_checks=[checks], executor=dg.in_process_executor
+JOB = dg.Definitions(
+    assets=[tables], executor=dg.in_process_executor
 ).resolve_implicit_global_asset_job_def()
 
 
@@ -61,29 +54,12 @@ def test_two_instances_do_not_share_what_was_looked_up(instance: dg.DagsterInsta
         assert keys_between(other, KEYS[0], KEYS[3]) == [KEYS[0], KEYS[3]]
 
 
-def test_all_keys_are_read_once_and_again_when_some_were_added(
-    instance: dg.DagsterInstance,
-) -> None:
-    def keys() -> list[str]:
-        with dg.partition_loading_context(dynamic_partitions_store=instance):
-            return list(SEGMENTS.get_partition_keys())
-
-    assert keys() == []
-    instance.add_dynamic_partitions("segments", KEYS[:2])
-    with listings() as asked:
-        assert keys() == keys() == keys_between(instance, KEYS[0], KEYS[1]) == KEYS[:2]
-    assert len(asked) == 1
-
-    instance.add_dynamic_partitions("segments", KEYS[2:])
-    assert keys() == KEYS
-
-
-def test_a_run_reads_all_partitions_once_however_many_tables_it_checks(
+def test_a_run_reads_all_partitions_once_however_many_tables_it_makes(
     home_instance: dg.DagsterInstance,
 ) -> None:
     home_instance.add_dynamic_partitions("segments", KEYS)
     with listings() as asked:
-        result = CHECKED.execute_in_process(
+        result = JOB.execute_in_process(
             instance=home_instance, tags=range_tags(*blocks(0), *blocks(3))
         )
 
@@ -105,22 +81,6 @@ def test_the_newest_partition_is_the_one_added_last(instance: dg.DagsterInstance
         instance.add_dynamic_partitions("segments", [KEYS[1], KEYS[0]])
 
         assert SEGMENTS.get_last_partition_key() == KEYS[0]
-
-
-def test_only_the_newest_partitions_are_read_where_these_are_wanted(
-    instance: dg.DagsterInstance,
-) -> None:
-    many = [segment.key for segment in blocks(*range(500))]
-    instance.add_dynamic_partitions("segments", many)
-
-    with listings() as asked:
-        assert partitions_from(instance, []) == ()
-        near = list(partitions_from(instance, many[-2:]))
-    assert asked == []
-    assert near == many[-len(near) :]
-    assert partitions_from(instance, [many[0], many[-1]]) == many
-    assert partitions_from(instance, many[100:]) == many
-    assert partitions_from(instance, ["unknown"]) == many
 
 
 def test_missing_partitions_come_ascending_and_once() -> None:

@@ -80,7 +80,6 @@ def test_every_setting_reaches_the_steps_of_a_run(tmp_path: Path) -> None:
         poll_seconds=6,
         require_id_chain=True,
         lake=False,
-        keep_runs_days=8,
         free_mb=9,
         metrics=Path("metrics"),
         signing_key=tmp_path / "strata.key",
