@@ -6,7 +6,7 @@ import dagster as dg
 
 from pipelines import jobs
 from pipelines.assets.publications import exports_asset, index_asset, lake_asset
-from pipelines.assets.warehouse_assets import current_state_asset, history_asset, volumes_asset
+from pipelines.assets.warehouse_assets import current_state_asset, history_asset
 from pipelines.discovery import segment_sensor
 from pipelines.machine_name import machine_tags
 from pipelines.schedules import schedules
@@ -21,7 +21,7 @@ def definitions(settings: Settings) -> dg.Definitions:
         of_segments = [history_asset(policy), exports_asset(policy)]
         if settings.lake:
             of_segments.append(lake_asset(policy))
-    whole = [current_state_asset(), volumes_asset(), index_asset()]
+    whole = [current_state_asset(), index_asset()]
 
     def open_site(context: dg.InitResourceContext) -> Site:
         """A site of its own for each run and each look, which gets the name of its machine."""

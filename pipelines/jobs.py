@@ -39,12 +39,21 @@ load_and_publish = dg.define_asset_job(
     description="Everything, for the segments of a run: load, check, publish, index, lake.",
 )
 
-compact = dg.define_asset_job(
-    "compact",
-    tags=_LONG,
-    selection=dg.AssetSelection.assets(keys.VOLUMES),
-    description="Merge small neighbouring volumes; readers and loads go on meanwhile.",
+
+@dg.op
+def merge_volumes(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]) -> None:
+    """Merge small neighbouring volumes, so that look-ups ask few of them."""
+    with retried_if_transient(context.retry_number):
+        merged = site.warehouse.compact()
+    context.add_output_metadata({"merged": [new for new, _ in merged]})
+
+
+@dg.job(
+    tags=_LONG, description="Merge small neighbouring volumes; readers and loads go on meanwhile."
 )
+def compact() -> None:
+    """One op."""
+    merge_volumes()
 
 
 class CheckConfig(dg.Config):

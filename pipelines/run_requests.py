@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable, Iterator
+from datetime import datetime
 from typing import Any
 
 import dagster as dg
@@ -22,8 +22,7 @@ BATCH_TAG = "strata/blocks"
 MOST_AT_ONCE = 20
 """How many runs are waiting or working at a time; further batches wait for the next look."""
 
-_LONGEST_PAUSE = timedelta(hours=1)
-_MOST_EARLIER = 7  # of runs: their pause is the longest one
+_PAUSE, _LONG_PAUSE = 60.0, 600.0  # seconds
 _UNFINISHED = (
     dg.DagsterRunStatus.QUEUED,
     dg.DagsterRunStatus.NOT_STARTED,
@@ -45,8 +44,8 @@ def run_requests(
     """Requests for the batches that no run is about already, ascending.
 
     A batch that was run before and is still to do comes again a minute later, in halves, so that a
-    segment which cannot be published holds back no other for long. Alone in its batch, it waits
-    twice as long each time, up to an hour.
+    segment which cannot be published holds back no other for long. Alone in its batch, it comes
+    again a minute later, then every ten minutes.
     """
     busy = blocks_in_progress(instance)
     free = MOST_AT_ONCE - len(busy)
@@ -55,8 +54,9 @@ def run_requests(
         batch = waiting.popleft()
         if any(batch.blocks.overlaps(blocks) for blocks in busy):
             continue
-        earlier = _earlier_runs(instance, batch)
-        if earlier and now < _last_end(earlier) + _pause(len(earlier)):
+        earlier = instance.get_run_records(dg.RunsFilter(tags={BATCH_TAG: str(batch)}), limit=2)
+        pause = _PAUSE if batch.halves() or len(earlier) == 1 else _LONG_PAUSE
+        if earlier and now.timestamp() < (earlier[0].end_time or 0) + pause:
             continue
         if earlier and batch.halves():
             waiting.extendleft(reversed(batch.halves()))
@@ -76,18 +76,3 @@ def blocks_in_progress(instance: dg.DagsterInstance) -> list[BlockRange]:
         for keys in ranges
         if keys is not None
     ]
-
-
-def _earlier_runs(instance: dg.DagsterInstance, batch: Batch) -> Sequence[dg.RunRecord]:
-    """The runs over this very batch, the newest first; no more than make a difference."""
-    return instance.get_run_records(
-        dg.RunsFilter(tags={BATCH_TAG: str(batch)}), limit=_MOST_EARLIER
-    )
-
-
-def _last_end(runs: Iterable[dg.RunRecord]) -> datetime:
-    return datetime.fromtimestamp(max(run.end_time or 0 for run in runs), UTC)
-
-
-def _pause(runs: int) -> timedelta:
-    return min(timedelta(minutes=2 ** (runs - 1)), _LONGEST_PAUSE)

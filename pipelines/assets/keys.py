@@ -13,7 +13,6 @@ LAKE = "lake"
 """The group of the Delta tables beside the ZIPs."""
 
 CURRENT_STATE = dg.AssetKey([WAREHOUSE, "current_state"])
-VOLUMES = dg.AssetKey([WAREHOUSE, "volumes"])
 INDEX = dg.AssetKey([ARCHIVE, "index"])
 LAKE_TABLES = dg.AssetKey([LAKE, "tables"])
 

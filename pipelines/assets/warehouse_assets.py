@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import dagster as dg
 
 from pipelines.assets.checks import check_specs, load_checks
-from pipelines.assets.keys import CURRENT_STATE, VOLUMES, WAREHOUSE, table_key
+from pipelines.assets.keys import CURRENT_STATE, WAREHOUSE, table_key
 from pipelines.partitions import SEGMENTS, newest_of, segments_of_run
 from pipelines.site.loading import LoadOutcome, load_segments, load_spam_captures
 from pipelines.site.site import Site
@@ -87,26 +87,6 @@ def current_state_asset() -> dg.AssetsDefinition:
         )
 
     return current_state
-
-
-def volumes_asset() -> dg.AssetsDefinition:
-    """The files behind the tables, merged so that look-ups ask few of them."""
-
-    @dg.asset(
-        key=VOLUMES,
-        # A group of its own: loads must not wait for it, nor start it.
-        group_name="maintenance",
-        kinds={"duckdb"},
-        description="The immutable files behind the tables; small neighbours are merged here.",
-    )
-    def volumes(
-        context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
-    ) -> dg.MaterializeResult[None]:
-        with retried_if_transient(context.retry_number):
-            merged = site.warehouse.compact()
-        return dg.MaterializeResult[None](metadata={"merged": [new for new, _ in merged]})
-
-    return volumes
 
 
 def _metadata(receipt: Receipt) -> Mapping[str, object]:

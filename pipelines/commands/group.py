@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import NoReturn
 
 import click
 
@@ -45,11 +44,8 @@ class _Commands(click.Group):
             return None
         # It serves the API, which the pipelines know nothing of.
         place = "strata.serving" if cmd_name == _SERVE else f"pipelines.commands.{cmd_name}"
-        try:
-            with lasting_objects():
-                command = import_module(place).command
-        except ModuleNotFoundError as error:
-            return _not_installed(cmd_name, error)
+        with lasting_objects():
+            command = import_module(place).command
         if cmd_name == _SERVE:
             leave_signals()  # a server has its own way to stop
         assert isinstance(command, click.Command)
@@ -66,16 +62,6 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
             raise click.Abort from error  # for the former click prints a line of its own
-
-
-def _not_installed(name: str, error: ModuleNotFoundError) -> click.Command:
-    """A command whose packages are not all installed: it says which."""
-
-    def refuse() -> NoReturn:
-        raise error
-
-    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
-    return click.Command(name, anything, refuse, add_help_option=False)
 
 
 @click.group(
