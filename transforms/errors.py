@@ -60,14 +60,11 @@ class NodeError(StrataError):
 
 
 class UnreadableFilesError(StrataError):
-    """DuckDB failed while it read these files, at least one of which may be damaged.
-
-    The cause is what DuckDB said.
-    """
+    """Reading these files failed, of which at least one may be damaged; the cause says how."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self.paths = frozenset(paths)
-        super().__init__(f"DuckDB failed while it read {', '.join(map(str, sorted(self.paths)))}")
+        super().__init__(f"cannot read {', '.join(map(str, sorted(self.paths)))}")
 
 
 class BusyError(StrataError):

@@ -1,4 +1,4 @@
-"""Reading for servers: one DuckDB per process, whose connections keep their statements prepared.
+"""Reading for servers: one DuckDB per process, with a connection for each thread.
 
 It attaches the DuckDB files of a warehouse, of which a snapshot names a few. Nothing here knows
 what the files hold.
@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 from threading import Lock, Timer
@@ -22,20 +21,12 @@ from transforms.errors import StrataError, UnreadableFilesError
 from transforms.memory import MEMORY_LIMIT
 
 Row = tuple[Any, ...]
-_MAX_PREPARED = 200
 _AGAIN_SECONDS = 0.02
 _ALIAS = re.compile(r"\bf\d+(?=\.)")
 _PARQUET = re.compile(r"'((?:[^']|'')+\.parquet)'")
 
 
-@dataclass(frozen=True, slots=True)
-class Time:
-    """A bound value that is compared with a TIMESTAMPTZ column: microseconds since 1970, UTC."""
-
-    micros: int
-
-
-Value = str | int | bool | Time
+Value = str | int
 
 
 class InterruptedQueryError(StrataError):
@@ -96,10 +87,7 @@ class SessionPool:
 
     @contextmanager
     def session(self) -> Iterator[Session]:
-        """Lend a connection to a thread; afterwards it waits, statements prepared, for the next.
-
-        The one returned last is lent first, so that few are warm instead of many lukewarm.
-        """
+        """Lend a connection to a thread; afterwards it waits for the next."""
         with self._lock:
             session = self._idle.pop() if self._idle else Session(self._con.cursor(), self)
             self._lent += 1
@@ -132,8 +120,6 @@ class Session:
     def __init__(self, con: Connection, pool: SessionPool) -> None:
         self._con = con
         self._pool = pool
-        self._prepared: dict[str, str] = {}
-        self._numbers = count()
         self._stopping = Lock()
         self._interrupted = False
         self._again: Timer | None = None
@@ -154,18 +140,12 @@ class Session:
     def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
         """Run a statement with `$1`, `$2`, ... bound and return all rows.
 
-        One with values is prepared on its first use, as planning is most of a small query; one
-        without is not, since it is not asked again. Raises `InterruptedQueryError`, and
-        `UnreadableFilesError` where DuckDB fails.
+        Raises `InterruptedQueryError`, and `UnreadableFilesError` where DuckDB fails.
         """
-        statement = sql
         try:
             with plain_errors():
-                if values:
-                    name = self._prepared.get(sql) or self._prepare(sql)
-                    statement = f"execute {name}({', '.join(map(_literal, values))})"
                 self.check_interrupt()
-                return self._con.execute(statement).fetchall()
+                return self._con.execute(sql, [*map(_bound, values)]).fetchall()
         except duckdb.InterruptException as error:
             raise InterruptedQueryError("the query was interrupted") from error
         except duckdb.Error as error:
@@ -193,24 +173,7 @@ class Session:
                 self._again.daemon = True
                 self._again.start()
 
-    def _prepare(self, sql: str) -> str:
-        if len(self._prepared) >= _MAX_PREPARED:
-            oldest = next(iter(self._prepared))
-            # A statement over a file that was let go is gone already.
-            with suppress(duckdb.Error):
-                self._con.execute(f"deallocate {self._prepared[oldest]}")
-            del self._prepared[oldest]
-        name = f"s{next(self._numbers)}"
-        self._con.execute(f"prepare {name} as {sql}")
-        self._prepared[sql] = name
-        return name
 
-
-def _literal(value: Value) -> str:
-    """SQL for a bound value: the one place where a request's values meet SQL."""
-    if isinstance(value, str):
-        # A lone surrogate is in no column; DuckDB could not even read it.
-        return quote_text(value.encode("utf-8", "replace").decode())
-    if isinstance(value, Time):
-        return f"make_timestamptz({value.micros})"
-    return str(value).lower()
+def _bound(value: Value) -> Value:
+    """A value as DuckDB takes it: a lone surrogate is in no column, nor could it be read."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value

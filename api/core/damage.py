@@ -8,7 +8,7 @@ from pathlib import Path
 
 from transforms.errors import IntegrityError
 from transforms.files import path_version
-from transforms.objects import ObjectInfo, StoredFile
+from transforms.objects import StoredFile
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.files.lost_files import (
     DAMAGED,
@@ -20,9 +20,6 @@ from transforms.warehouse.log.log import snapshot_key
 from transforms.warehouse.log.losses import LostRowsError
 from transforms.warehouse.warehouse import Warehouse
 
-Losses = Mapping[StoredFile, str]
-"""The lost files, with what is wrong with each."""
-
 
 @dataclass(frozen=True, slots=True)
 class Damage:
@@ -32,34 +29,50 @@ class Damage:
     files: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class DamageReport:
-    """The files that are damaged; whether a damaged copy of a bucket's file was replaced."""
-
-    losses: Losses
-    has_new_copies: bool
-
-
 class LostFiles:
-    """Finds the lost files of a snapshot; remembers those that have other bytes than before."""
+    """Finds the lost files of snapshots.
+
+    Data files are too large to be hashed for nothing: a file is, once, when it was written to since
+    it was seen first, or where reading it failed; a manifest when it is seen first.
+    """
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._store = warehouse.backing.store
         self._log = warehouse.backing.log
-        self._damaged: dict[StoredFile, tuple[str, ObjectInfo | None]] = {}
-        self._sound: set[tuple[Path, str]] = set()
-        self._first: dict[Path, str] = {}
+        self._sound: dict[Path, str] = {}
 
-    def of(self, catalog: Catalog) -> Losses:
-        """The files that are absent, or were found damaged and have not changed since."""
-        files = catalog.snapshot.readable()
+    def check(self, catalog: Catalog, suspects: Collection[Path] = ()) -> None:
+        """Raise `LostFilesError` where files of a snapshot are lost, `LostRowsError` for rows.
+
+        `suspects` are files of which reading failed. Damaged copies of a bucket's are replaced.
+        """
+        files = files_of(catalog)
         lost = absent_files(self._store, files) | self._damaged_snapshot(catalog)
-        self._damaged = {
-            file: (problem, info)
-            for file, (problem, info) in self._damaged.items()
-            if file in files and self._store.head(file.key) == info
+        doubtful = self._doubtful(catalog, [file for file in files if file not in lost], suspects)
+        lost |= unreadable_files(self._store, catalog.files, doubtful.values(), recheck=True)
+        sound = {path: path_version(path) for path, file in doubtful.items() if file not in lost}
+        self._sound |= sound
+        if lost:
+            raise LostFilesError(self._store, lost)
+        if losses := catalog.snapshot.losses:
+            raise LostRowsError(self._store.describe(), losses)
+
+    def _doubtful(
+        self, catalog: Catalog, files: Collection[StoredFile], suspects: Collection[Path]
+    ) -> Mapping[Path, StoredFile]:
+        """The files that have to be hashed."""
+        manifests = {*catalog.snapshot.manifests()}
+        paths = {catalog.files.path(file): file for file in files}
+        before = self._sound
+        self._sound = {
+            path: before.get(path, "" if file in manifests else path_version(path))
+            for path, file in paths.items()
         }
-        return {file: problem for file, (problem, _) in self._damaged.items()} | lost
+        return {
+            path: file
+            for path, file in paths.items()
+            if path in suspects or path_version(path) not in ("", self._sound[path])
+        }
 
     def _damaged_snapshot(self, catalog: Catalog) -> dict[StoredFile, str]:
         """The snapshot's own file in the log, if it is not what was read once."""
@@ -71,63 +84,13 @@ class LostFiles:
             pass
         return {}
 
-    def examine_written(self, catalog: Catalog) -> DamageReport:
-        """Examine the files that were written to since they were seen first, all manifests once.
-
-        Data files are too large to be hashed for nothing.
-        """
-        manifests = {*catalog.snapshot.manifests()}
-        paths = []
-        for file in catalog.snapshot.readable():
-            path = catalog.files.path(file)
-            version = path_version(path)
-            first = self._first.setdefault(path, "" if file in manifests else version)
-            if version not in ("", first):
-                paths.append(path)
-        return self.examine(catalog, paths)
-
-    def examine(self, catalog: Catalog, paths: Collection[Path]) -> DamageReport:
-        """Hash files of which reading failed; what is found damaged counts as lost.
-
-        A damaged copy of a bucket's file is fetched anew.
-        """
-        before = _versions(paths)
-        doubtful = {path for path, _ in before - self._sound}
-        snapshot = catalog.snapshot
-        files = [file for file in snapshot.readable() if catalog.files.path(file) in doubtful]
-        losses = self._found(unreadable_files(self._store, catalog.files, files, recheck=True))
-        after = _versions(paths)
-        lost = {catalog.files.path(file) for file in losses}
-        self._sound |= {(path, version) for path, version in after if path not in lost}
-        return DamageReport(losses, has_new_copies=not after <= before)
-
-    def examine_all(self, catalog: Catalog) -> DamageReport:
-        """Fetch every file that is not here, and hash the manifests, which are small."""
-        snapshot, files = catalog.snapshot, catalog.files
-        problems = unreadable_files(self._store, files, snapshot.readable(), recheck=False)
-        problems |= unreadable_files(self._store, files, snapshot.manifests(), recheck=True)
-        return DamageReport(self._found(problems), has_new_copies=False)
-
     def damage(self, error: IntegrityError) -> Damage:
         """What clients are told of an error."""
         place = self._store.describe()
         sentence = str(error).replace(f"{place}/", "").replace(place, "the warehouse")
         return Damage(sentence, error.count if isinstance(error, LostFilesError) else 1)
 
-    def error(self, losses: Losses) -> LostFilesError:
-        """The error that says it of lost files."""
-        return LostFilesError(self._store, losses)
 
-    def lacking(self, catalog: Catalog) -> LostRowsError | None:
-        """The error of a snapshot that lacks what one before it had; None where it does not."""
-        losses = catalog.snapshot.losses
-        return LostRowsError(self._store.describe(), losses) if losses else None
-
-    def _found(self, losses: Losses) -> Losses:
-        infos = {file: (problem, self._store.head(file.key)) for file, problem in losses.items()}
-        self._damaged |= infos
-        return losses
-
-
-def _versions(paths: Collection[Path]) -> set[tuple[Path, str]]:
-    return {(path, path_version(path)) for path in paths}
+def files_of(catalog: Catalog) -> list[StoredFile]:
+    """The files that answers are made of."""
+    return [*catalog.snapshot.readable(), *catalog.snapshot.indexes()]

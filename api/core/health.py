@@ -136,8 +136,7 @@ class Health:
 
     def _count(self) -> None:
         snapshot, damage = self._snapshots.current, self._snapshots.damage
-        lost = (damage.files if damage else 0) + self._snapshots.lost_indexes
-        self._metrics.tell(Figure(LOST, lost))
+        self._metrics.tell(Figure(LOST, damage.files if damage else 0))
         if snapshot is not None:
             self._metrics.snapshot.set(snapshot.catalog.snapshot.number)
             newest = snapshot.newest

@@ -2,8 +2,7 @@
 
 A request reads one snapshot from beginning to end. A newer one is opened beside it; the files
 that only the older one needs are let go of when its last request is over. While a file of the
-newest snapshot is lost or damaged, requests for rows are refused: they never get fewer. Index
-files are answered around.
+newest snapshot is lost or damaged, requests for rows are refused: they never get fewer.
 """
 
 from __future__ import annotations
@@ -18,9 +17,10 @@ from threading import Lock
 from typing import TypeVar
 
 from api.core.api_errors import UnavailableError
-from api.core.damage import Damage, Losses, LostFiles
+from api.core.damage import Damage, LostFiles, files_of
 from api.core.indexes import Indexes
 from api.core.relations import HeldTable
+from api.core.telemetry import log
 from transforms.duck import quote_name
 from transforms.errors import IntegrityError, UnreadableFilesError
 from transforms.lookups.index_file import IndexFile
@@ -36,7 +36,6 @@ from transforms.warehouse.warehouse import Warehouse
 
 _Built = TypeVar("_Built")
 NOTHING_LOADED = "nothing is loaded yet: load segments first"
-_NEW_COPIES = "a damaged copy of a file of the warehouse is replaced: try again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +51,21 @@ class Block:
 class OpenSnapshot:
     """One snapshot with its files attached; the same for all requests that read it.
 
-    `files` are the names in SQL of the files of current states, by the key of their volume; `lease`
-    keeps them attached, and all files on this machine; `lost` are files that are not among them:
-    with any, no rows may be asked. `indexes` are the index files, by the key of their volume.
-    `segment_lists` are the segments of each volume, by its key, None where their manifests are
-    lost; `newest` is None where no block is loaded; `captures` names the file of spam captures;
-    `tables` are those that were asked for, by volume; `users` are the jobs that read it, and one
-    more while it is the newest.
+    `lease` keeps all files on this machine. `files` are the names in SQL of the files of current
+    states, by the key of their volume, `indexes` the index files, `segment_lists` the segments of
+    each volume; `newest` is None where no block is loaded; `captures` names the file of spam
+    captures. One that is not whole, as files are lost, has none of these: no rows may be asked.
+    `users` are the jobs that read it, and one more while it is the newest.
     """
 
     catalog: Catalog
-    files: Mapping[str, str]
     lease: ExitStack
-    lost: Losses = field(default_factory=dict)
+    is_whole: bool = False
+    files: Mapping[str, str] = field(default_factory=dict)
     indexes: Mapping[str, IndexFile] = field(default_factory=dict)
-    segment_lists: Mapping[str, SegmentList] | None = None
+    segment_lists: Mapping[str, SegmentList] = field(default_factory=dict)
     newest: Block | None = None
     captures: str | None = None
-    tables: dict[tuple[str, str], HeldTable] = field(default_factory=dict)
     users: int = 1
     _built: dict[Hashable, object] = field(default_factory=dict)
 
@@ -78,22 +74,8 @@ class OpenSnapshot:
 
     @property
     def segments(self) -> int | None:
-        """How many there are; None where their manifests cannot be read."""
-        return None if self.segment_lists is None else sum(map(len, self.segment_lists.values()))
-
-    @property
-    def known_segments(self) -> Mapping[str, SegmentList]:
-        """The segments of each volume, by its key; none where their manifests are lost."""
-        return self.segment_lists or {}
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it has all rows that were ever loaded."""
-        return not (self.lost or self.catalog.snapshot.losses)
-
-    def is_of(self, catalog: Catalog | None) -> bool:
-        """Whether it is this snapshot."""
-        return catalog is not None and catalog.snapshot.commit == self.catalog.snapshot.commit
+        """How many there are; None where that is not known, as files are lost."""
+        return sum(map(len, self.segment_lists.values())) if self.is_whole else None
 
     def history(self, table: str) -> Sequence[HeldTable]:
         """The table in every file of history that has it, ascending by block."""
@@ -120,26 +102,20 @@ class OpenSnapshot:
 
     def table(self, volume: Volume, table: str) -> HeldTable:
         """A table of a volume that has it."""
-        held_table = self.tables.get((volume.key, table))
-        if held_table is None:
-            held_table = self.tables[volume.key, table] = self._table(volume, table)
-        return held_table
-
-    def _table(self, volume: Volume, table: str) -> HeldTable:
-        shape, index = volume.shapes[table], self.indexes.get(volume.key)
+        shape = volume.shapes[table]
         if volume.kind == "state":
             source = f"{self.files[volume.key]}.main.{quote_name(table)}"
         else:
             file, paths = volume.data.get(table), self.catalog.files
             local = [paths.path(file)] if file else []
             source = rows_sql(table, shape.column_list(), local, shape.raw)
-        return HeldTable(volume.key, table, source, volume.blocks, shape, index)
+        return HeldTable(table, source, volume.blocks, shape, self.indexes.get(volume.key))
 
     def _held(
         self, name: str, table: str, volumes: Callable[[], Sequence[Volume]]
     ) -> Sequence[HeldTable]:
-        def find(snapshot: OpenSnapshot) -> Sequence[HeldTable]:
-            tables = (snapshot.table(each, table) for each in volumes() if table in each.shapes)
+        def find(_: OpenSnapshot) -> Sequence[HeldTable]:
+            tables = (self.table(each, table) for each in volumes() if table in each.shapes)
             return [held_table for held_table in tables if held_table.is_usable]
 
         return self.once(name, find)
@@ -156,10 +132,7 @@ class Reading:
 
     def rows(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
         """Run a statement; see `Session.rows`."""
-        try:
-            return self.session.rows(sql, values)
-        except UnreadableFilesError as error:
-            raise self.examine(error.paths) or error from error.__cause__
+        return self.session.rows(sql, values)
 
     def check_rows(self) -> None:
         """Raise `UnavailableError` where files are lost, so that rows would lack."""
@@ -190,11 +163,12 @@ class OpenSnapshots:
         self._prepare = prepare
         self._lock = Lock()
         self._refreshing = Lock()
-        self._examining = Lock()
         self._current: OpenSnapshot | None = None
         self._damage: Damage | None = None
+        # The commit that these are about; empty where it has to be opened again.
+        self._followed = ""
         self._lost = LostFiles(warehouse)
-        self._indexes = Indexes(warehouse)
+        self._indexes = Indexes()
 
     @classmethod
     @contextmanager
@@ -215,9 +189,8 @@ class OpenSnapshots:
             pool = SessionPool(scratch, memory_limit=memory_limit)
             closing.callback(pool.close)
             snapshots = cls(warehouse, pool, prepare)
-            closing.callback(snapshots._indexes.close)
-            with suppress(IntegrityError):  # requests are refused with it until it is mended
-                snapshots.refresh()
+            closing.callback(snapshots._indexes.keep, None)
+            snapshots.refresh()
             yield snapshots
 
     @property
@@ -233,67 +206,58 @@ class OpenSnapshots:
     def refresh(self) -> bool:
         """Go over to a newer snapshot if there is one: say so.
 
-        Cheap when there is nothing new, so that it can be called every second. Raises
-        `IntegrityError` while something is lost or damaged. What else it raises leaves the present
-        snapshot in use.
+        Cheap when there is nothing new, so that it can be called every second. What it raises
+        leaves the present snapshot in use.
         """
         with self._refreshing:
+            newest = self._followable()
+            if newest is None or newest.snapshot.commit == self._followed:
+                return False
             try:
-                return self._follow()
+                self._check(newest)
+                following = self._opened(newest)
+                self._damage = None
             except IntegrityError as error:
-                self._damage = self._lost.damage(error)
-                raise
+                self._refuse(error)
+                following = OpenSnapshot(newest, ExitStack())
+            self._followed = newest.snapshot.commit
+            self._go_over(following)
+            return following.is_whole
 
     def look(self) -> None:
-        """Refuse requests for rows, and be refreshed, where files of the present snapshot lack.
+        """Look whether files are lost, or sound again, when the present snapshot is opened anew.
 
-        This lists the warehouse's folders, and hashes what was written to.
+        This lists the warehouse's folders.
         """
         with self._refreshing:
-            current = self._current
-            if self._damage is not None or current is None:
+            newest = self._followable()
+            if newest is None or newest.snapshot.commit != self._followed:
                 return
             try:
-                if not current.is_of(self._newest_catalog()):
-                    return
-                self._indexes.examine(current.catalog)
-                report = self._lost.examine_written(current.catalog)
-                if lost := self._lost.of(current.catalog):
-                    raise self._lost.error(lost)
-                if report.has_new_copies:
-                    self._damage = Damage(_NEW_COPIES)
+                self._check(newest)
+                if self._damage is not None:
+                    self._followed = ""
             except IntegrityError as error:
-                self._damage = self._lost.damage(error)
+                self._refuse(error)
 
-    @property
-    def lost_indexes(self) -> int:
-        """How many index files of the newest snapshot are answered around."""
-        indexes = self._current.indexes.values() if self._current is not None else ()
-        return sum(not index.is_sound for index in indexes)
-
-    def _follow(self) -> bool:
-        current = self._current
-        newest = self._newest_catalog()
+    def _followable(self) -> Catalog | None:
+        """The newest snapshot; None where nothing is loaded, or the log is damaged."""
+        try:
+            newest = self._newest_catalog()
+        except IntegrityError as error:
+            self._refuse(error)
+            self._followed = ""
+            return None
         if newest is None:
             self._damage = None
-            return False
-        is_present = current is not None and current.is_of(newest)
-        if is_present and self._damage is None:
-            return False
-        lost = self._losses(newest)
-        lacking = self._lost.lacking(newest)
-        damage = self._lost.damage(lacking) if lacking else None
-        is_stale = not lost and self._damage != damage  # damaged files may be mended by now
-        if current is None or not is_present or current.lost != lost or is_stale:
-            current = self._opened(newest, lost)
-            self._go_over(current)
-            is_present = False
-        if current.lost:
-            raise self._lost.error(current.lost)
-        if lacking:
-            raise lacking
-        self._damage = None
-        return not is_present
+        return newest
+
+    def _refuse(self, error: IntegrityError) -> None:
+        """Refuse requests for rows with what an error says."""
+        damage = self._lost.damage(error)
+        if damage != self._damage:
+            log.error("%s", error)
+        self._damage = damage
 
     def _newest_catalog(self) -> Catalog | None:
         """The newest snapshot, None where nothing is loaded.
@@ -311,14 +275,13 @@ class OpenSnapshots:
             return None
         return self._warehouse.backing.catalog(snapshot)
 
-    def _losses(self, catalog: Catalog) -> Losses:
-        """The lost files; with the bucket away at the start nothing counts as lost."""
+    def _check(self, catalog: Catalog, suspects: Collection[Path] = ()) -> None:
+        """See `LostFiles.check`; with the bucket away at the start nothing counts as lost."""
         try:
-            return self._lost.of(catalog)
+            self._lost.check(catalog, suspects)
         except ConnectionError:
-            if self._current is None:
-                return {}
-            raise
+            if self._current is not None:
+                raise
 
     def _go_over(self, following: OpenSnapshot) -> None:
         with self._lock:
@@ -330,8 +293,8 @@ class OpenSnapshots:
     def reading(self, *, needs_rows: bool = True) -> Iterator[Reading]:
         """Hold the newest snapshot for one job, which begins and ends on one thread.
 
-        Raises `UnavailableError` without a snapshot, and where files of it are lost, unless the job
-        needs no rows.
+        Raises `UnavailableError` without a snapshot, and where files of it are lost, or turn out to
+        be, unless the job needs no rows.
         """
         with self._lock:
             snapshot, damage = self._current, self._damage
@@ -340,9 +303,14 @@ class OpenSnapshots:
             if snapshot is None:
                 raise UnavailableError(NOTHING_LOADED)
             snapshot.users += 1
+        examine = partial(self._examine, snapshot.catalog)
         try:
             with self._pool.session() as session:
-                yield Reading(snapshot, session, partial(self._examine, snapshot.catalog))
+                yield Reading(snapshot, session, examine)
+        except UnreadableFilesError as error:
+            raise examine(error.paths) or error.__cause__ or error from error.__cause__
+        except (IntegrityError, FileNotFoundError) as error:
+            raise examine(()) or error from error
         finally:
             self._release(snapshot)
 
@@ -351,25 +319,26 @@ class OpenSnapshots:
         if self._damage is not None:
             raise UnavailableError(self._damage.sentence)
 
-    def refusal(self, snapshot: OpenSnapshot) -> UnavailableError | None:
-        """What refuses a request that found a record damaged; None where none is."""
-        return self._examine(snapshot.catalog, ())
-
     def _examine(self, catalog: Catalog, paths: Collection[Path]) -> UnavailableError | None:
-        """Refuse a request, and those that follow, where files of which reading failed are damaged.
+        """What refuses a request, and those that follow, where files are damaged that it reads.
 
-        Manifests, whose readers do not say which one it was, are examined in any case.
-        They are opened again, or left out, when the snapshot is refreshed.
+        `paths` are those of which reading failed. Manifests, whose readers do not say which one it
+        was, are examined in any case. Where all are sound they are opened again: copies may have
+        been replaced.
         """
-        with self._examining:
-            if self._damage is None:
-                manifests = map(catalog.files.path, catalog.snapshot.manifests())
-                examination = self._lost.examine(catalog, {*paths, *manifests})
-                if examination.losses:
-                    self._damage = self._lost.damage(self._lost.error(examination.losses))
-                elif examination.has_new_copies:
-                    self._damage = Damage(_NEW_COPIES)
-            return UnavailableError(self._damage.sentence) if self._damage else None
+        with self._refreshing:
+            is_newest = catalog.snapshot.commit == self._followed
+            if is_newest and self._damage is not None:
+                return UnavailableError(self._damage.sentence)
+            manifests = map(catalog.files.path, catalog.snapshot.manifests())
+            try:
+                self._lost.check(catalog, {*paths, *manifests})
+            except IntegrityError as error:
+                if is_newest:
+                    self._refuse(error)
+                return UnavailableError(self._lost.damage(error).sentence)
+            self._followed = ""
+            return None
 
     def _release(self, snapshot: OpenSnapshot) -> None:
         """Count one user less, and let go of the files after the last one."""
@@ -381,73 +350,55 @@ class OpenSnapshots:
             self._indexes.keep(self._current.catalog)
         snapshot.lease.close()
 
-    def _opened(self, catalog: Catalog, lost: Losses) -> OpenSnapshot:
-        """Open a snapshot without the files that are lost, or turn out to be."""
-        while True:
-            try:
-                return self._open(catalog, lost)
-            except UnreadableFilesError as error:
-                result, cause = self._lost.examine(catalog, error.paths), error.__cause__ or error
-            except (IntegrityError, FileNotFoundError) as error:
-                result, cause = self._lost.examine_all(catalog), error
-            if not (result.losses or result.has_new_copies):
-                raise cause
-            lost = {**lost, **result.losses}
+    def _opened(self, catalog: Catalog) -> OpenSnapshot:
+        """Open a snapshot. Raises what `_check` says of files that turn out to be lost."""
+        if not self._followed or self._damage is not None:
+            self._indexes.keep(None)
+        try:
+            return self._open(catalog)
+        except UnreadableFilesError as error:
+            self._check(catalog, error.paths)
+            raise error.__cause__ or error from error.__cause__
+        except (IntegrityError, FileNotFoundError):
+            paths = map(catalog.files.path, files_of(catalog))
+            self._check(catalog, [path for path in paths if not path.exists()])
+            raise
 
-    def _open(self, catalog: Catalog, lost: Losses) -> OpenSnapshot:
+    def _open(self, catalog: Catalog) -> OpenSnapshot:
         check_open_files(len(catalog.volumes))
         with ExitStack() as undo:
             lease = undo.enter_context(ExitStack())
-            there = [file for file in catalog.snapshot.readable() if file not in lost]
-            lease.enter_context(catalog.files.hold(there))
-            databases = {
-                volume.key: volume.database for volume in catalog.volumes if volume.kind == "state"
-            }
+            lease.enter_context(catalog.files.hold(files_of(catalog)))
+
+            def attached(file: StoredFile) -> str:
+                alias = self._pool.attach(catalog.files.path(file))
+                lease.callback(self._pool.detach, alias)
+                return alias
+
             captures = catalog.snapshot.captures
-            aliases: dict[StoredFile, str] = {}
-            for file in (*databases.values(), *([captures] if captures else [])):
-                if file not in lost:
-                    aliases[file] = self._pool.attach(catalog.files.path(file))
-                    lease.callback(self._pool.detach, aliases[file])
-            files = {key: aliases[file] for key, file in databases.items() if file in aliases}
-            snapshot = OpenSnapshot(catalog, files, lease, lost)
-            snapshot.segment_lists = self._segments(snapshot)
-            if not lost:
-                snapshot.indexes = self._indexes.open(catalog, lease)
-                self._complete(snapshot, aliases)
+            snapshot = OpenSnapshot(
+                catalog,
+                lease,
+                is_whole=True,
+                files={volume.key: attached(volume.database) for volume in catalog.states()},
+                indexes=self._indexes.of(catalog),
+                segment_lists=self._segment_lists(catalog),
+                captures=attached(captures) if captures else None,
+            )
+            with self._pool.session() as session:
+                snapshot.newest = _newest(session, snapshot)
+                if self._prepare is not None:
+                    with suppress(UnavailableError):  # who asks for the rows is told so
+                        self._prepare(Reading(snapshot, session))
             undo.pop_all()
             return snapshot
 
-    def _complete(self, snapshot: OpenSnapshot, aliases: Mapping[StoredFile, str]) -> None:
-        """What requests for rows need besides the files."""
-        captures, current = snapshot.catalog.snapshot.captures, self._current
-        snapshot.captures = aliases[captures] if captures is not None else None
-        if current is not None:
-            entries = [*current.tables.items()]  # requests add to them
-            snapshot.tables = {
-                at: table for at, table in entries if _is_same(current, snapshot, at[0])
-            }
-        with self._pool.session() as session:
-            snapshot.newest = _newest(session, snapshot)
-            if self._prepare is not None:
-                self._prepare(Reading(snapshot, session))
-
-    def _segments(self, snapshot: OpenSnapshot) -> Mapping[str, SegmentList] | None:
-        """The segments; None where the manifests of some are lost."""
-        catalog = snapshot.catalog
-        if not snapshot.lost.keys().isdisjoint(catalog.snapshot.manifests()):
-            return None
-        former = self._current.known_segments if self._current is not None else {}
+    def _segment_lists(self, catalog: Catalog) -> Mapping[str, SegmentList]:
+        former = self._current.segment_lists if self._current is not None else {}
         return {
             volume.key: former.get(volume.key) or segment_list(catalog.files.path(volume.file))
             for volume in catalog.history()
         }
-
-
-def _is_same(former: OpenSnapshot, following: OpenSnapshot, volume: str) -> bool:
-    """Whether a volume is asked at the same places."""
-    has_same_file = former.files.get(volume) == following.files.get(volume)
-    return has_same_file and former.indexes.get(volume) == following.indexes.get(volume)
 
 
 def _newest(session: Session, snapshot: OpenSnapshot) -> Block | None:

@@ -25,7 +25,6 @@ from api.core.api_errors import ApiError, CancelledError, Code, DeadlineError, U
 from api.core.clients import Admission, RateLimiter
 from api.core.open_snapshots import Block, OpenSnapshots, Reading
 from api.core.telemetry import Metrics, log
-from transforms.errors import IntegrityError
 
 _Result = TypeVar("_Result")
 Departure = Callable[[], Coroutine[Any, Any, None]]
@@ -253,10 +252,7 @@ class QueryRunner:
                 self.snapshots.reading(needs_rows=self.needs_rows) as reading,
                 cancellation.interrupting(reading.interrupt),
             ):
-                try:
-                    return query(reading), reading.snapshot.newest
-                except IntegrityError as error:  # of a record, perhaps
-                    raise reading.examine(()) or error from error
+                return query(reading), reading.snapshot.newest
 
         try:
             limit = self.seconds if seconds is None else min(seconds, self.seconds)

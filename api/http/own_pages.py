@@ -30,7 +30,6 @@ from api.http.answers import (
 from api.http.archive_page import archive_page, view_archive
 from api.http.openapi import document
 from exporters.archive.templating import render
-from transforms.errors import IntegrityError
 from transforms.stores.store import Store
 
 _TYPES = {
@@ -119,12 +118,7 @@ class ArchivePages:
         await answer(scope, receive, send)
 
     def _page(self, base: str) -> bytes:
-        snapshot = self._snapshots.current
-        if snapshot is not None and snapshot.segment_lists is None:
-            self._snapshots.check_rows()
-        if snapshot is None:
+        if self._snapshots.current is None:
             return archive_page(view_archive(None, self._store), base)
-        try:
-            return archive_page(view_archive(snapshot.catalog, self._store), base)
-        except IntegrityError as error:
-            raise self._snapshots.refusal(snapshot) or error from error
+        with self._snapshots.reading(needs_rows=False) as reading:
+            return archive_page(view_archive(reading.snapshot.catalog, self._store), base)

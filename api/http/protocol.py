@@ -50,7 +50,7 @@ class BoundedHttp(HttpToolsProtocol):
         super().__init__(**given)
         self._limits = limits
         self.headers = []
-        # Of the request that comes: its bytes, whether it is in its headers, or has come whole.
+        # Of the request that comes: its bytes, whether it is before its body, or has come whole.
         self._received = 0
         self._in_head = True
         self._is_whole = False
@@ -79,6 +79,7 @@ class BoundedHttp(HttpToolsProtocol):
         if self._is_deaf:
             return
         self._received += len(data)
+        self._is_whole = False
         super().data_received(data)
         if self._is_whole:
             self._received = 0
@@ -94,7 +95,7 @@ class BoundedHttp(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A request begins."""
         super().on_message_begin()
-        self._in_head, self._is_whole = True, False
+        self._is_whole = False
 
     def on_headers_complete(self) -> None:
         """Answer the request. Raises for one that is not taken, which ends the parsing."""
@@ -116,7 +117,7 @@ class BoundedHttp(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """Nothing is missing of the request."""
         super().on_message_complete()
-        self._is_whole = True
+        self._in_head = self._is_whole = True
 
     def handle_websocket_upgrade(self) -> None:
         """Let a WebSocket go on."""
@@ -163,7 +164,7 @@ class BoundedHttp(HttpToolsProtocol):
             cycle.message_event.set()
         self.flow.resume_reading()  # or it would not be seen when the client leaves
         with suppress(OSError):  # it has left
-            if cycle is not None or self._in_head or self._is_whole:
+            if cycle is not None or self._in_head:
                 self.transport.write(self._written(why))
             self.transport.write_eof()
         self.loop.call_later(_TELL_SECONDS, self.transport.close)

@@ -6,15 +6,14 @@ counts. Which these are is found once per snapshot.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from api.core.open_snapshots import OpenSnapshot, Reading
-from api.core.relations import HeldTable, answered_around
+from api.core.relations import HeldTable
 from api.queries.cursors import Values
 from api.queries.pagination import Listing, Row
-from transforms.lookups.identities import Identities, halves_sql, identities_of
+from transforms.lookups.identities import identities_of
 from transforms.lookups.repeated import repeated
 
 # Fetched beyond a page, since a few rows are in two volumes.
@@ -25,14 +24,12 @@ _SPARE_ROWS = 4
 class LatestSource:
     """The rows of a table of which only the last count.
 
-    `tables` gives those that hold them, `identities` SQL for the identities in one (see
-    `halves_sql`); `identity` is that of a row, as bytes, and `key` its place in the listing, which
-    begins with its time.
+    `tables` gives those that hold them; `identity` is that of a row, as bytes, and `key` its place
+    in the listing, which begins with its time.
     """
 
     table: str
     tables: Callable[[OpenSnapshot], Sequence[HeldTable]]
-    identities: Callable[[OpenSnapshot, HeldTable], str]
     identity: Callable[[Row], bytes]
     key: Callable[[Row], Values]
 
@@ -49,14 +46,13 @@ def written_again(reading: Reading, source: LatestSource) -> Mapping[bytes, int]
     Found once per snapshot.
     """
 
-    def find() -> Mapping[bytes, int]:
-        tables = source.tables(reading.snapshot)
+    def find(snapshot: OpenSnapshot) -> Mapping[bytes, int]:
+        tables = source.tables(snapshot)
         if len(tables) < 2:
             return {}
-        return repeated([_identities(reading, source, table) for table in tables])
+        return repeated([identities_of(table.lookups, table.table) for table in tables])
 
-    name = f"{source.table} written again"
-    return reading.snapshot.once(name, lambda _: answered_around(find))
+    return reading.snapshot.once(f"{source.table} written again", find)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +76,3 @@ class _LatestListing:
     def _is_last(self, row: Row) -> bool:
         last = self.written_again.get(self.source.identity(row))
         return last is None or bool(self.source.key(row)[0] >= last)
-
-
-def _identities(reading: Reading, source: LatestSource, table: HeldTable) -> Identities:
-    if table.lookups is not None:
-        return identities_of(table.lookups, table.table)
-    rows = reading.rows(halves_sql(source.identities(reading.snapshot, table)))
-    highs, lows, written = zip(*rows, strict=True) if rows else ((), (), ())
-    return Identities(array("Q", highs), array("Q", lows), array("q", written))

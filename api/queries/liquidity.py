@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -13,10 +13,9 @@ from api.core.relations import HeldTable
 from api.queries.cursors import ID, TIME, CursorFormat, asked_id, show_id
 from api.queries.pagination import (
     Listing,
+    MemoryListing,
     Page,
-    QueryListing,
     Record,
-    Relation,
     cut,
     page,
     window_of,
@@ -43,6 +42,7 @@ _PARTY, _MARKET = 1, 4
 _TABLE = "liquidity_provisions"
 # Of a row.
 _TIME, _ID = 0, 1
+_key = itemgetter(_TIME, _ID)
 _PLACES = {"party_id": 2, "market_id": 5, "reference": 12}
 
 
@@ -90,19 +90,14 @@ class ProvisionFilter:
         )
 
 
-Place = tuple[int, str]
-"""Where a provision stands among all: the time of the row written last, and its id."""
-
-
-def current_provisions(reading: Reading) -> Iterator[tuple[Place, Record]]:
-    """Of every provision the row written last, oldest first, with its place."""
+def current_provisions(reading: Reading) -> list[Record]:
+    """Of every provision the row written last, oldest first."""
     sql = _current_sql(reading.snapshot)
-    for row in reading.rows(sql) if sql else ():
-        yield (row[_TIME], row[_ID]), liquidity_provision(row)
+    return [liquidity_provision(row) for row in (reading.rows(sql) if sql else ())]
 
 
 Known = Mapping[str, SegmentList]
-"""The segments of a snapshot by volume: `OpenSnapshot.known_segments`."""
+"""The segments of a snapshot by volume: `OpenSnapshot.segment_lists`."""
 
 
 def changed_provisions(reading: Reading, before: Known) -> list[Record]:
@@ -111,7 +106,7 @@ def changed_provisions(reading: Reading, before: Known) -> list[Record]:
     These are the segments of the snapshot that a stream has sent; none: everything is new. Asked
     once per snapshot and filtered per reader with `ProvisionFilter.matches`.
     """
-    fresh = _fresh_segments(reading.snapshot.known_segments, before)
+    fresh = _fresh_segments(reading.snapshot.segment_lists, before)
     if not fresh:
         return []
     sql = _changed_sql(reading.snapshot, _fresh(reading.snapshot, before, fresh))
@@ -143,38 +138,31 @@ def _inner(request: Request, why: str) -> str:
 
 
 def _live(reading: Reading, filters: Mapping[str, str]) -> Listing | None:
+    """The provisions of the newest current state, of which there are few."""
     table = reading.snapshot.state("live_liquidity_provisions")
-    return None if table is None else _table_listing(reading, table, filters)
+    if table is None:
+        return None
+    condition = " and ".join(f"{column} = ${i}" for i, column in enumerate(filters, start=1))
+    rows = (
+        f"select * from ({_rows_sql(table, ', _segment, _row')}) "  # noqa: S608 - ours
+        f"where {LISTED_PROVISIONS} and {condition} qualify {_NEWEST}"
+    )
+    return MemoryListing(reading.rows(_ordered(rows), [*filters.values()]), _key)
 
 
 def _of_history(reading: Reading, filters: Mapping[str, str]) -> Listing:
     """The rows of all volumes; by party if that is given, as it has fewer than a market."""
-    times = "epoch_us(min(vega_time)), epoch_us(max(vega_time))"
-    spans = known_spans(
-        reading,
-        reading.snapshot.history(_TABLE),
-        lambda table: f"select {times} from {table.source} where {LISTED_PROVISIONS}",  # noqa: S608
-    )
     first = "party_id" if "party_id" in filters else "market_id"
     others = [(_PLACES[name], value) for name, value in filters.items() if name != first]
     return SpanListing(
         reading,
-        spans,
+        known_spans(reading, reading.snapshot.history(_TABLE)),
         pages=PROVISIONS_BY_PARTY if first == "party_id" else PROVISIONS_BY_MARKET,
         prefix=(filters[first],),
         key=itemgetter(_PLACES[first], _TIME, _ID),
-        order=itemgetter(_TIME, _ID),
-        table=lambda table: _table_listing(reading, table, filters),
+        order=_key,
         predicate=lambda row: all(row[place] == value for place, value in others),
     )
-
-
-def _table_listing(reading: Reading, table: HeldTable, filters: Mapping[str, str]) -> Listing:
-    """The rows of a volume that has no lookups, or of the current state."""
-    condition = " and ".join(f"{column} = ${i}" for i, column in enumerate(filters, start=1))
-    sql = f"{_rows_sql(table)} where {LISTED_PROVISIONS} and {condition} qualify {_NEWEST}"
-    relation = Relation(sql, ("vega_time", "id"), PROVISION.shown, len(filters))
-    return QueryListing(reading, relation, tuple(filters.values()))
 
 
 def _rows_sql(table: HeldTable, more: str = "") -> str:

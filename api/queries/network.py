@@ -49,7 +49,7 @@ def vega_time(snapshot: OpenSnapshot) -> Record:
 
 def _segments(snapshot: OpenSnapshot) -> SegmentList:
     return snapshot.once(
-        "segments", lambda opened: SegmentList.joined(opened.known_segments.values())
+        "segments", lambda opened: SegmentList.joined(opened.segment_lists.values())
     )
 
 

@@ -15,7 +15,7 @@ from operator import itemgetter
 from api.core.api_errors import Reason
 from api.core.descriptors import Request
 from api.core.open_snapshots import OpenSnapshot, Reading
-from api.core.relations import HeldTable, union
+from api.core.relations import HeldTable
 from api.queries.cursors import (
     NUMBER,
     TIME,
@@ -30,21 +30,18 @@ from api.queries.latest_rows import LatestSource, latest, written_again
 from api.queries.pagination import (
     Listing,
     Page,
-    QueryListing,
-    Relation,
     Row,
     cut,
     page,
     window_of,
 )
 from api.queries.records import elements, oracle_data
-from api.queries.span_listing import SpanListing, TimeSpan, known_spans
-from transforms.lookups import oracle_rows
+from api.queries.span_listing import SpanListing, known_spans
 from transforms.lookups.lookup_tables import ORACLE_BY_SPEC, ORACLE_BY_TIME
 from transforms.lookups.oracle_rows import MISSING
 from transforms.tables.registry import known_table
 
-_DATA, _SPECS = "oracle_data", "oracle_data_oracle_specs"
+_DATA = "oracle_data"
 # Of a row; only the pages by spec have the last.
 _DATA_PLACE, _SPECS_PLACE, _SPEC = 3, 4, 6
 
@@ -76,80 +73,27 @@ def list_oracle_data(reading: Reading, request: Request) -> Page:
     window = window_of(request, _CURSORS)
     about = "scany: query multiple result rows: "
     spec = asked_id(request.oracle_spec_id, Reason.ORACLE_DATA, about)
-    listing = _listing(reading, spec)
-    if listing is None:
-        return Page()
-    section = cut(listing, window)
+    section = cut(_listing(reading, spec), window)
     return page(section, section.cursors(_CURSORS), oracle_data)
 
 
 def prepare(reading: Reading) -> None:
     """Find what all listings of a snapshot need; see `written_again`."""
-    if _spans(reading) is not None:
-        written_again(reading, _LATEST)
+    known_spans(reading, _tables(reading.snapshot))
+    written_again(reading, _LATEST)
 
 
-def _listing(reading: Reading, spec: str) -> Listing | None:
-    """The rows of a spec, or the latest of every one; None without any table of them."""
-    tables = _tables(reading.snapshot)
-    if not tables:
-        return None
-    spans = _spans(reading)
-    if spans is None:
-        return _table_listing(reading, tables, spec)
+def _listing(reading: Reading, spec: str) -> Listing:
+    """The rows of a spec, or the latest of every one."""
     listing = SpanListing(
         reading,
-        spans,
+        known_spans(reading, _tables(reading.snapshot)),
         pages=ORACLE_BY_SPEC if spec else ORACLE_BY_TIME,
         prefix=(spec,) if spec else (),
         key=itemgetter(_SPEC, 0, 1, 2) if spec else _key,
         order=_key,
-        table=lambda table: _table_listing(reading, [table], spec),
     )
     return listing if spec else latest(reading, _LATEST, listing)
-
-
-def _spans(reading: Reading) -> Sequence[TimeSpan] | None:
-    """The volumes by time; None where their rows have to be ranked together.
-
-    That is where their times overlap, as no network's do: a block is in one segment.
-    """
-
-    def find(snapshot: OpenSnapshot) -> Sequence[TimeSpan] | None:
-        spans = known_spans(
-            reading,
-            _tables(snapshot),
-            lambda table: oracle_rows.extent_sql(_rows_sql(snapshot, table)),
-        )
-        return None if any(len(span.tables) > 1 for span in spans) else spans
-
-    return reading.snapshot.once("oracle data by time", find)
-
-
-def _table_listing(reading: Reading, tables: Sequence[HeldTable], spec: str) -> QueryListing:
-    """The rows of tables, ranked together by DuckDB."""
-    wanted = "$1" if spec else None
-    rows = union(tables, lambda table: _rows_sql(reading.snapshot, table, wanted))
-    relation = Relation(
-        oracle_rows.newest_sql(rows) if spec else oracle_rows.latest_sql(rows),
-        keys=("vega_time", "signers", "seq_num"),
-        shown=oracle_rows.SHOWN,
-        bound=1 if spec else 0,
-    )
-    return QueryListing(reading, relation, (spec,) if spec else ())
-
-
-def _rows_sql(snapshot: OpenSnapshot, table: HeldTable, spec: str | None = None) -> str:
-    """SQL for the rows of one table with the specs they matched; see `oracle_rows_sql`."""
-    specs = snapshot.once(
-        "specs of oracle data",
-        lambda _: {held.volume: held.source for held in _held(snapshot, _SPECS)},
-    )
-    return oracle_rows.oracle_rows_sql(table.columns, table.source, specs.get(table.volume), spec)
-
-
-def _held(snapshot: OpenSnapshot, table: str) -> list[HeldTable]:
-    return [*snapshot.states(table), *snapshot.history(table)]
 
 
 def _tables(snapshot: OpenSnapshot) -> Sequence[HeldTable]:
@@ -164,7 +108,7 @@ def _found_tables(snapshot: OpenSnapshot) -> Sequence[HeldTable]:
         return [newest] if newest else []
     starts = (
         segments.firsts[at]
-        for segments in snapshot.known_segments.values()
+        for segments in snapshot.segment_lists.values()
         for at in islice((at for at, of in enumerate(segments.versions) if _is_history(of)), 1)
     )
     first = min(starts, default=history[0].blocks.first)
@@ -188,7 +132,6 @@ def _identity(row: Row) -> bytes:
 _LATEST = LatestSource(
     _DATA,
     tables=_tables,
-    identities=lambda snapshot, table: oracle_rows.identities_sql(_rows_sql(snapshot, table)),
     identity=_identity,
     key=_key,
 )

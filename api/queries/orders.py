@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from operator import itemgetter
+from typing import Any
 
 from api.core.api_errors import InvalidArgumentError, Reason
 from api.core.descriptors import Request
 from api.core.open_snapshots import Reading
-from api.core.relations import HeldTable, answered_around, union
 from api.queries.cursors import (
     ID,
     NUMBER,
@@ -20,11 +22,8 @@ from api.queries.cursors import (
     parse_key,
 )
 from api.queries.pagination import (
-    FEW_ROWS,
     MemoryListing,
     Page,
-    QueryListing,
-    Relation,
     Row,
     Window,
     cut,
@@ -33,13 +32,14 @@ from api.queries.pagination import (
 )
 from api.queries.records import order
 from transforms.lookups.lookup_tables import ORDERS
-from transforms.lookups.row_columns import ORDER
-from transforms.sessions import Time
 
 _CURSORS = CursorFormat(
     ("createdAt", TIME), ("id", ID), ("vegaTime", TIME), ("version", NUMBER), extra=1
 )
-_ID, _VERSION = 1, 3
+_ID, _TIME, _VERSION, _NUMBER = 1, 2, 3, 4
+_FEW_ROWS = 1000
+"""Nearly every order has fewer: then all of them are fetched at once, which is fastest."""
+_written = itemgetter(_TIME, _NUMBER)
 
 
 def list_order_versions(reading: Reading, request: Request) -> Page:
@@ -50,14 +50,11 @@ def list_order_versions(reading: Reading, request: Request) -> Page:
     window = window_of(request, _CURSORS)
     if window.cursor and window.cursor[1] != order_id:
         raise InvalidArgumentError(Reason.INVALID_PAGINATION, "the cursor is of another order")
-    few = answered_around(lambda: _few_rows(reading, order_id))
+    few = _few_rows(reading, order_id)
     if few is not None:
         return _page_of_few(_versions(few), window)
-    many = reading.snapshot.once(
-        "orders of many rows", lambda snapshot: _many(snapshot.history("orders"))
-    )
-    listing = QueryListing(reading, many, (order_id,))
-    section = cut(listing, window, _place_in(listing, window), _own(window))
+    many = _ManyVersions(reading, order_id)
+    section = cut(many, window, many.place(window), _own(window))
     return page(section, [_CURSORS.encode(row) for row in section.rows], order)
 
 
@@ -75,48 +72,67 @@ def _page_of_few(versions: Sequence[Row], window: Window) -> Page:
 
 def _few_rows(reading: Reading, order_id: str) -> Sequence[Row] | None:
     """All rows of an order; None where there are more than a few."""
-    matches: list[tuple[int, Row]] = []
-    others: list[HeldTable] = []
+    rows: list[Row] = []
     for table in reading.snapshot.history("orders"):
         reading.check_interrupt()
         lookups = table.lookups
-        if lookups is None:
-            others.append(table)
-        elif lookups.may_have(ORDERS, order_id):
-            rows = lookups.rows(ORDERS, order_id, _ID, FEW_ROWS)
-            if len(rows) > FEW_ROWS:
+        if lookups.may_have(ORDERS, order_id):
+            rows += lookups.rows(ORDERS, order_id, _ID, _FEW_ROWS)
+            if len(rows) > _FEW_ROWS:
                 return None
-            matches += ((table.blocks.first, row) for row in rows)
-    if others:
-        queries = (
-            f"(select {ORDER.direct(table.columns)}, _segment, _row "  # noqa: S608
-            f"from {table.source} where id = $1)"
-            for table in others
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class _ManyVersions:
+    """The versions of an order of any number of rows, which are read and not kept."""
+
+    reading: Reading
+    order_id: str
+
+    def rows(self, start: Values, limit: int, *, descending: bool) -> list[Row]:
+        """See `api.queries.pagination.Listing`."""
+        nearest: dict[int, Row] = {}
+
+        def keep() -> list[Row]:
+            return sorted(nearest.values(), key=_key, reverse=descending)[:limit]
+
+        for row in self._rows():
+            key = _key(row)
+            if start and (key > start if descending else key < start):
+                continue
+            former = nearest.get(row[_VERSION])
+            if former is None or _written(former) <= _written(row):
+                nearest[row[_VERSION]] = row
+            if len(nearest) > 2 * limit:
+                nearest = {row[_VERSION]: row for row in keep()}
+        return keep()
+
+    def place(self, window: Window) -> Values:
+        """The version where a cursor stands; see `_place_among`."""
+        if len(window.cursor) != _CURSORS.main:
+            return window.cursor[_VERSION:]
+        last: dict[int, tuple[int, int]] = {}
+        for row in self._rows():
+            written = _written(row)
+            last[row[_VERSION]] = max(written, last.get(row[_VERSION], written))
+        moment, down = window.cursor[_TIME], window.descending
+        versions = (
+            version
+            for version, (time, _) in last.items()
+            if (time <= moment if down else time >= moment)
         )
-        sql = f"{' union all '.join(queries)} order by _segment, _row limit $2"
-        rows = reading.rows(sql, [order_id, FEW_ROWS + 1])
-        matches += ((row[-2], row[:-2]) for row in rows)
-    matches.sort(key=itemgetter(0))
-    return [row for _, row in matches] if len(matches) <= FEW_ROWS else None
+        nearest = (max if down else min)(versions, default=None)
+        return _behind_all(window) if nearest is None else (nearest,)
 
-
-def _many(tables: Sequence[HeldTable]) -> Relation:
-    order = "vega_time desc, seq_num desc, _segment desc, _row desc"
-    last = f"row_number() over (partition by version order by {order}) = 1"
-    rows = union(
-        tables,
-        lambda table: (
-            f"select {ORDER.inner(table.columns)}, _segment, _row "  # noqa: S608
-            f"from {table.source} where id = $1"
-        ),
-    )
-    return Relation(
-        f"select * from ({rows}) qualify {last}",  # noqa: S608 - ours
-        keys=("version",),
-        shown=ORDER.shown,
-        bound=1,
-        times=0,
-    )
+    def _rows(self) -> Iterator[Row]:
+        """All rows, of those with one time and number the newest last."""
+        for table in self.reading.snapshot.history("orders"):
+            key = (self.order_id,)
+            with closing(table.lookups.pages(ORDERS, key, key)) as pages:
+                for page in pages:
+                    self.reading.check_interrupt()
+                    yield from _keyed(row for row in page if row[_ID] == self.order_id)
 
 
 def _key(row: Row) -> Values:
@@ -128,36 +144,26 @@ def _versions(rows: Sequence[Row]) -> list[Row]:
 
     Of rows with one time and number the last one here is the newest.
     """
-    keyed = [
-        (cursor_time(created), id_, cursor_time(write_time), version or 0, number or 0, *rest)
-        for created, id_, write_time, version, number, *rest in rows
-    ]
-    keyed.sort(key=itemgetter(_VERSION, 2, 4))
+    keyed = sorted(_keyed(rows), key=itemgetter(_VERSION, _TIME, _NUMBER))
     return [*{row[_VERSION]: row for row in keyed}.values()]
+
+
+def _keyed(rows: Iterable[Sequence[Any]]) -> Iterator[Row]:
+    """Rows with keys as cursors can hold them."""
+    for created, id_, written, version, number, *rest in rows:
+        yield cursor_time(created), id_, cursor_time(written), version or 0, number or 0, *rest
 
 
 def _place_among(versions: Sequence[Row], window: Window) -> Values:
     """The version where a cursor stands; the network's own cursors have only its time."""
     if len(window.cursor) != _CURSORS.main:
         return window.cursor[_VERSION:]
-    moment, down = window.cursor[2], window.descending
+    moment, down = window.cursor[_TIME], window.descending
     ordered = versions[::-1] if down else versions
     same = (row for row in ordered if row[:_VERSION] == window.cursor)
-    beyond = (row for row in ordered if (row[2] <= moment if down else row[2] >= moment))
+    beyond = (row for row in ordered if (row[_TIME] <= moment if down else row[_TIME] >= moment))
     row = next(same, None) or next(beyond, None)
     return _key(row) if row else _behind_all(window)
-
-
-def _place_in(listing: QueryListing, window: Window) -> Values:
-    if len(window.cursor) != _CURSORS.main:
-        return window.cursor[_VERSION:]
-    nearest, than = ("max", "<=") if window.descending else ("min", ">=")
-    sql = (
-        f"select {nearest}(version) from ({listing.relation.sql}) "  # noqa: S608 - ours
-        f"where vega_time {than} $2"
-    )
-    ((version,),) = listing.reading.rows(sql, [*listing.bound, Time(window.cursor[2])])
-    return _behind_all(window) if version is None else (version,)
 
 
 def _own(window: Window) -> Callable[[Row], bool]:

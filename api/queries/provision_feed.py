@@ -1,32 +1,27 @@
 """What a reader of the liquidity provision stream gets (spec 4.4; decision 24). No shell here.
 
 First the provisions that are there, then those that each new snapshot of the catalog changed. A
-snapshot is asked once for all readers, and nothing is open between two messages: a reader goes on
-in the newest snapshot where it stood in the one before. Every state that a reader has not seen
-is sent at least once; to one that connects while a snapshot is changing, perhaps twice. Where the
-changes of a snapshot cannot be read all readers get an error, which ends their streams, and the
-next snapshot is told as ever. So they do where files are lost.
+snapshot is asked once for all readers, and nothing is open between two messages. Every state that a
+reader has not seen is sent at least once; to one that connects while a snapshot is changing,
+perhaps twice. Where the changes of a snapshot cannot be read all readers get an error, which ends
+their streams, and the next snapshot is told as ever. So they do where files are lost.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from typing import TypeVar
 
 from api.core.api_errors import ApiError, FailedError, Reason, UnavailableError
 from api.core.broadcast import Mailbox
-from api.core.open_snapshots import NOTHING_LOADED, OpenSnapshot, Reading
+from api.core.open_snapshots import NOTHING_LOADED, Reading
 from api.core.telemetry import log
 from api.core.workers import Query, QueryRunner
 from api.queries.liquidity import (
     BATCH,
     Known,
-    Place,
     ProvisionFilter,
     changed_provisions,
     current_provisions,
@@ -39,9 +34,6 @@ MISSED = "what changed could not be read: connect again, which begins with what 
 BROKEN = "the provisions cannot be read: the server's log says why"
 
 _Answer = TypeVar("_Answer")
-BEGIN: Place = (-(2**63), "")
-"""The place before all."""
-
 Encoding = Callable[[Record], bytes]
 """How one shell writes a provision."""
 Provisions = Sequence[tuple[Record, bytes]]
@@ -60,34 +52,11 @@ def batches(provisions: Provisions, criteria: ProvisionFilter) -> Iterator[list[
         yield batch
 
 
-@dataclass(frozen=True, slots=True)
-class Present:
-    """The current provisions of a snapshot in one encoding, in order, for all readers of both."""
-
-    places: Sequence[Place]
-    provisions: Provisions
-
-    @classmethod
-    def of(cls, reading: Reading, encode: Encoding) -> Present:
-        """Read them, once for each snapshot."""
-
-        def read(_: OpenSnapshot) -> Present:
-            current = [*current_provisions(reading)]
-            provisions = encoded([record for _, record in current], encode)
-            return cls([place for place, _ in current], provisions)
-
-        return reading.snapshot.once(("present", encode), read)
-
-    def after(self, place: Place, criteria: ProvisionFilter) -> tuple[list[bytes], Place | None]:
-        """The next message of a reader at a place, and where it is then; None: at the end."""
-        batch: list[bytes] = []
-        for at in range(bisect_right(self.places, place), len(self.places)):
-            record, message = self.provisions[at]
-            if criteria.matches(record):
-                batch.append(message)
-            if len(batch) == BATCH:
-                return batch, self.places[at]
-        return batch, None
+def present(reading: Reading, encode: Encoding) -> Provisions:
+    """The current provisions in one encoding, oldest first; read once for each snapshot."""
+    return reading.snapshot.once(
+        ("present", encode), lambda _: encoded(current_provisions(reading), encode)
+    )
 
 
 class ProvisionFeed:
@@ -104,7 +73,7 @@ class ProvisionFeed:
         # None: it is not known what the next snapshot changes, as the present one is lost.
         self._segments: Known | None = {}
         if current is not None:
-            self._segments = current.segment_lists
+            self._segments = current.segment_lists if current.is_whole else None
 
     def stop(self) -> None:
         """End the streams of all readers."""
@@ -149,7 +118,10 @@ class ProvisionFeed:
         with self._ending(), self._subscribed(encode) as mailbox:
             self.check_rows()
             if criteria.snapshot:
-                async for batch in self._present(criteria, encode):
+                there = await self._read(lambda reading: present(reading, encode))
+                for batch in await self._matching(there, criteria):
+                    if self._stopping:
+                        break
                     yield batch
             async for change in mailbox.items():
                 for batch in await self._matching(change, criteria):
@@ -173,7 +145,7 @@ class ProvisionFeed:
     async def _tell(self, before: Known) -> None:
         """Give each reader what changed since the segments `before`, in its encoding."""
         records, segments = await self._read(
-            lambda reading: (changed_provisions(reading, before), reading.snapshot.known_segments)
+            lambda reading: (changed_provisions(reading, before), reading.snapshot.segment_lists)
         )
         for encode in {*self._readers.values()}:
             provisions = await self._encoded(records, encode)
@@ -202,7 +174,7 @@ class ProvisionFeed:
 
     async def _begin_anew(self) -> None:
         """Take the newest snapshot for known; whoever came before it has missed what it is."""
-        self._segments = await self._read(lambda reading: reading.snapshot.known_segments)
+        self._segments = await self._read(lambda reading: reading.snapshot.segment_lists)
         self._miss()
 
     def _miss(self, error: Exception | None = None) -> None:
@@ -223,24 +195,6 @@ class ProvisionFeed:
         finally:
             del self._readers[mailbox]
 
-    async def _present(
-        self, criteria: ProvisionFilter, encode: Encoding
-    ) -> AsyncIterator[list[bytes]]:
-        """Yield the provisions that are there, a message at a time."""
-        place: Place | None = BEGIN
-        while place is not None and not self._stopping:
-            query = partial(_after, place, criteria, encode)
-            batch, place = await self._read(query)
-            if batch:
-                yield batch
-
     async def _read(self, query: Query[_Answer]) -> _Answer:
         answer, _ = await self._runner.run(query)
         return answer
-
-
-def _after(
-    place: Place, criteria: ProvisionFilter, encode: Encoding, reading: Reading
-) -> tuple[list[bytes], Place | None]:
-    """The next message of a reader at a place; see `Present.after`."""
-    return Present.of(reading, encode).after(place, criteria)

@@ -10,10 +10,10 @@ from itertools import islice
 from operator import eq
 from typing import Any
 
-from api.core.open_snapshots import Reading
-from api.core.relations import HeldTable, answered_around
+from api.core.open_snapshots import OpenSnapshot, Reading
+from api.core.relations import HeldTable
 from api.queries.cursors import Values
-from api.queries.pagination import Listing, Row
+from api.queries.pagination import Row
 from transforms.lookups.index_file import IndexFile
 from transforms.lookups.key_pages import Key, PageTable
 from transforms.lookups.lookup_tables import times_of
@@ -48,29 +48,13 @@ def spans_of(tables: Iterable[tuple[HeldTable, tuple[int, int] | None]]) -> list
     return spans
 
 
-def known_spans(
-    reading: Reading, tables: Sequence[HeldTable], extent: Callable[[HeldTable], str]
-) -> Sequence[TimeSpan]:
-    """The spans of the same table of volumes, found once for each snapshot.
+def known_spans(reading: Reading, tables: Sequence[HeldTable]) -> Sequence[TimeSpan]:
+    """The spans of the same table of volumes, found once for each snapshot."""
 
-    `extent` is SQL for the first and the last time of a table's rows, in microseconds, and perhaps
-    how many rows have no place in time, as may all of them then.
-    """
+    def find(_: OpenSnapshot) -> Sequence[TimeSpan]:
+        return spans_of((table, times_of(table.lookups, table.table)) for table in tables)
 
-    def times(table: HeldTable) -> tuple[int, int] | None:
-        reading.check_interrupt()
-        if table.lookups is not None:
-            return times_of(table.lookups, table.table)
-        ((first, last, *misplaced),) = reading.rows(extent(table))
-        if any(misplaced):
-            return -(2**63), 2**63 - 1
-        return None if first is None else (first, last)
-
-    def find() -> Sequence[TimeSpan]:
-        return spans_of((table, times(table)) for table in tables)
-
-    name = ("spans", *(table.table for table in tables[:1]))
-    return reading.snapshot.once(name, lambda _: answered_around(find))
+    return reading.snapshot.once(("spans", *(table.table for table in tables[:1])), find)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +63,7 @@ class SpanListing:
 
     `pages` is the kind of the pages to look into in a volume; `prefix` are the values with which
     the keys of the rows there begin. `key` gives the whole key of a row, `order` that of the
-    listing, `predicate` says which belong to it; `table` gives the rows of a volume without pages.
+    listing, `predicate` says which belong to it.
 
     Of rows with one place in the order only the newest is listed: the last one that a volume's
     pages have, in the last volume that has any.
@@ -91,16 +75,12 @@ class SpanListing:
     prefix: Key
     key: Callable[[Sequence[Any]], Key]
     order: Callable[[Row], Key]
-    table: Callable[[HeldTable], Listing]
     predicate: Callable[[Row], bool] | None = None
     start: int | None = None
     end: int | None = None
 
     def rows(self, start: Values, limit: int, *, descending: bool) -> list[Row]:
         """See `api.queries.pagination.Listing`."""
-        return answered_around(lambda: self._rows(start, limit, descending=descending))
-
-    def _rows(self, start: Values, limit: int, *, descending: bool) -> list[Row]:
         results: list[Row] = []
         low, high = self._ends(start, descending=descending)
         for span in self.spans[::-1] if descending else self.spans:
@@ -110,9 +90,7 @@ class SpanListing:
             for table in span.tables[::-1] if descending else span.tables:
                 self.reading.check_interrupt()
                 index = table.lookups
-                if index is None:
-                    rows += self._asked(table, low, high, limit, descending=descending)
-                elif not self.prefix or index.may_have(self.pages, self.prefix[0]):
+                if not self.prefix or index.may_have(self.pages, self.prefix[0]):
                     most = limit - len(results)
                     rows += self._paged(index, low, high, most, descending=descending)
             if len(span.tables) > 1:
@@ -140,15 +118,6 @@ class SpanListing:
         if not descending:
             return max(low, start), high
         return low, start if start and (not high or start[0] <= high[0]) else high
-
-    def _asked(
-        self, table: HeldTable, low: Key, high: Key, limit: int, *, descending: bool
-    ) -> list[Row]:
-        """The first rows of a volume without pages, as they are met."""
-        start, end = (high, low) if descending else (low, high)
-        rows = self.table(table).rows(start, limit, descending=descending)
-        places = ((row, self.order(row)[: len(end)]) for row in rows)
-        return [row for row, at in places if not end or (at >= end if descending else at <= end)]
 
     def _paged(
         self, index: IndexFile, low: Key, high: Key, limit: int, *, descending: bool

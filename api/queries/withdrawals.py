@@ -12,15 +12,12 @@ from operator import itemgetter
 from api.core.api_errors import InvalidArgumentError, NotFoundError, Reason
 from api.core.descriptors import Request, given
 from api.core.open_snapshots import Reading
-from api.core.relations import HeldTable, answered_around
 from api.queries.cursors import ID, TIME, CursorFormat, asked_id, parse_id, parse_key
 from api.queries.latest_rows import LatestSource, latest, written_again
 from api.queries.pagination import (
     Listing,
     Page,
-    QueryListing,
     Record,
-    Relation,
     Row,
     cut,
     page,
@@ -28,18 +25,10 @@ from api.queries.pagination import (
 )
 from api.queries.records import withdrawal
 from api.queries.span_listing import SpanListing, TimeSpan, known_spans
-from transforms.lookups.lookup_tables import (
-    BY_ID,
-    BY_PARTY,
-    BY_TIME,
-    identities_sql,
-    latest_sql,
-)
-from transforms.lookups.row_columns import WITHDRAWAL
+from transforms.lookups.lookup_tables import BY_ID, BY_PARTY, BY_TIME
 
 _CURSORS = CursorFormat(("vegaTime", TIME), ("id", ID), ("partyId", ID), extra=1)
 _TIME, _ID, _PARTY = 0, 1, 2
-_KEYS = ("vega_time", "id", "party_id")
 _key = itemgetter(_TIME, _ID, _PARTY)
 
 
@@ -56,7 +45,7 @@ def get_withdrawal(reading: Reading, request: Request) -> Record:
     if not request.id:
         raise InvalidArgumentError(Reason.MISSING_WITHDRAWAL_ID)
     id_ = asked_id(request.id, Reason.INVALID_WITHDRAWAL_ID, parse=parse_key)
-    rows = answered_around(lambda: _rows_with_id(reading, id_))
+    rows = _rows_with_id(reading, id_)
     if not rows:
         raise NotFoundError(Reason.WITHDRAWAL, "no resource corresponding to this id")
     return withdrawal(sorted(rows, key=itemgetter(0, 2))[-1])  # of equals the newest
@@ -87,15 +76,13 @@ def current_withdrawals(
 
     A row has the columns of `WITHDRAWAL`. `start` and `end` are as `_period` has them.
     """
-    prefix = (party,) if party else ()
     listing = SpanListing(
         reading,
         _spans(reading),
         pages=BY_PARTY if party else BY_TIME,
-        prefix=prefix,
+        prefix=(party,) if party else (),
         key=itemgetter(_PARTY, _TIME, _ID) if party else _key,
         order=_key,
-        table=lambda table: QueryListing(reading, _relation(table, len(prefix)), prefix),
         start=start,
         end=end,
     )
@@ -104,19 +91,13 @@ def current_withdrawals(
 
 def _rows_with_id(reading: Reading, id_: str) -> list[Row]:
     """The last row in each volume of the withdrawals with an id, ascending by volume."""
-    matches: list[tuple[int, Row]] = []
-    queries: list[str] = []
+    rows: list[Row] = []
     for table in reading.snapshot.history("withdrawals"):
         reading.check_interrupt()
-        lookups, first = table.lookups, table.blocks.first
-        if lookups is None:
-            columns, rows = WITHDRAWAL.direct(table.columns), latest_sql(table.source)
-            queries.append(f"(select {columns}, {first} from ({rows}) where id = $1)")  # noqa: S608
-        elif lookups.may_have(BY_ID, id_):
-            matches += ((first, row) for row in lookups.rows(BY_ID, id_, _ID))
-    if queries:
-        matches += ((row[-1], row[:-1]) for row in reading.rows(" union all ".join(queries), [id_]))
-    return [row for _, row in sorted(matches, key=itemgetter(0))]
+        lookups = table.lookups
+        if lookups.may_have(BY_ID, id_):
+            rows += lookups.rows(BY_ID, id_, _ID)
+    return rows
 
 
 def prepare(reading: Reading) -> None:
@@ -126,18 +107,7 @@ def prepare(reading: Reading) -> None:
 
 
 def _spans(reading: Reading) -> Sequence[TimeSpan]:
-    return known_spans(
-        reading,
-        reading.snapshot.history("withdrawals"),
-        lambda table: f"select min(written), max(written) from ({identities_sql(table.source)})",  # noqa: S608
-    )
-
-
-def _relation(table: HeldTable, bound: int) -> Relation:
-    """The rows of a volume that has no lookups, of one party where a value is bound."""
-    rows = f"select {WITHDRAWAL.inner(table.columns)} from ({latest_sql(table.source)})"  # noqa: S608
-    sql = f"{rows} where party_id = $1" if bound else rows
-    return Relation(sql, _KEYS, WITHDRAWAL.shown, bound)
+    return known_spans(reading, reading.snapshot.history("withdrawals"))
 
 
 def _identity(row: Row) -> bytes:
@@ -148,7 +118,6 @@ def _identity(row: Row) -> bytes:
 LATEST = LatestSource(
     "withdrawals",
     tables=lambda snapshot: snapshot.history("withdrawals"),
-    identities=lambda _, table: identities_sql(table.source),
     identity=_identity,
     key=_key,
 )

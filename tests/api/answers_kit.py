@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote
@@ -21,7 +20,6 @@ from api.operations import CALLS
 from api.queries.messages import error_json, record_json
 from api.queries.operation import Operation
 from tests.transforms.warehouse_kit import load_folder
-from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 
@@ -62,20 +60,6 @@ def load(folder: Path, root: Path) -> Warehouse:
     """Load what is new in a folder of segments."""
     assert load_folder(root, folder).failures == []
     return open_warehouse(root)
-
-
-def drop_lookups(root: Path, only: int | None = None) -> None:
-    """Take from volumes of a warehouse what answers look-ups fastest, as if it never was."""
-
-    def changed(newest: Snapshot) -> Snapshot:
-        chosen = newest.volumes if only is None else [newest.history()[only]]
-        keys = {volume.key for volume in chosen}
-        return newest.with_volumes(
-            replace(volume, index=None) if volume.key in keys else volume
-            for volume in newest.volumes
-        )
-
-    open_warehouse(root).backing.log.commit(changed)
 
 
 @contextmanager

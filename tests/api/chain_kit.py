@@ -6,7 +6,6 @@ It is loaded once per test process and only read.
 from __future__ import annotations
 
 import atexit
-import shutil
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import cache
@@ -14,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from api.core.open_snapshots import OpenSnapshots, Reading
-from tests.api.answers_kit import drop_lookups, load
+from tests.api.answers_kit import load
 from tests.segments_kit import Cell, Table, block_time, build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
 from transforms.warehouse.warehouse_address import open_warehouse
@@ -184,14 +183,9 @@ def _warehouse() -> Path:
 
 
 @cache
-def small_chain(*, lookups: bool = True) -> Reading:
-    """The whole small chain, open to be asked, with lookups beside the tables or without."""
+def small_chain() -> Reading:
+    """The whole small chain, open to be asked."""
     kept = ExitStack()
     atexit.register(kept.close)
-    root = _warehouse()
-    if not lookups:
-        root = root.with_name("without-lookups")
-        shutil.copytree(_warehouse(), root, symlinks=True)
-        drop_lookups(root)
-    snapshots = kept.enter_context(OpenSnapshots.open(open_warehouse(root)))
+    snapshots = kept.enter_context(OpenSnapshots.open(open_warehouse(_warehouse())))
     return kept.enter_context(snapshots.reading())

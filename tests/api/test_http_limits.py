@@ -266,13 +266,16 @@ def test_who_sends_nothing_or_half_a_request_is_closed(strict: ServerProcess) ->
         silent = [held.enter_context(_connected(strict)) for _ in range(20)]
         blank = held.enter_context(_connected(strict))
         blank.sendall(b"\r\n")
+        again = held.enter_context(_connected(strict))
+        assert _is_alive(again)
+        again.sendall(b"\r\n")
         half = [held.enter_context(_connected(strict)) for _ in range(20)]
         for connection in half:
             connection.sendall(_HEAD)
         idle = held.enter_context(_connected(strict))
         assert _is_alive(idle)
         assert {_rest(connection) for connection in [*silent, idle]} == {b""}
-        assert {_refusal(_rest(connection)) for connection in [*half, blank]} == {(408, 4)}
+        assert {_refusal(_rest(connection)) for connection in [*half, blank, again]} == {(408, 4)}
 
 
 def test_a_request_that_comes_slowly_has_no_more_time_than_another(strict: ServerProcess) -> None:

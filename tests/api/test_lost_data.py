@@ -184,6 +184,9 @@ def answers(built: Site) -> tuple[Any, bytes]:
         # Of these only that they are looked at: they are missed as data files are.
         ("state", Path.unlink, "before"),
         ("state", _cut, "while"),
+        ("index", Path.unlink, "before"),
+        ("index", _cut, "while"),
+        ("index", _flip, "while"),
         ("log", _flip, "before"),
         ("log", _flip, "while"),
     ],
@@ -220,36 +223,6 @@ def test_lost_data_is_said_and_nothing_less_is_served_until_the_remedy_was_follo
         _wait_for(client, answers[0])
         assert client.get(_PUBLISHED).content == answers[1]
     _check_log(caplog, str(bad))
-
-
-@pytest.mark.parametrize(
-    ("harm", "when"), [(Path.unlink, "before"), (_cut, "while"), (_flip, "before")]
-)
-def test_a_lost_index_file_is_answered_around_and_said(
-    site: Site,
-    answers: tuple[Any, bytes],
-    harm: Harm,
-    when: str,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    index = site.warehouse.loaded_catalog().history()[-1].index
-    assert index is not None
-    bad = site.warehouse.cache / index.key
-    if when == "before":
-        harm(bad)
-    with _serving(site.locations) as (_, client):
-        assert _rows(client) == answers[0]
-        if when == "while":
-            harm(bad)
-        wait_until(lambda: _rows(client) == answers[0] and _metric(client) == 1, _SECONDS)
-        assert client.get("/ready").status_code == 200
-        _run("repair", site.locations, monkeypatch)
-        wait_until(lambda: _metric(client) == 0, _SECONDS)
-        assert _rows(client) == answers[0]
-    said = [line.getMessage() for line in caplog.records if line.levelno >= logging.ERROR]
-    assert said
-    assert all(str(bad) in line and "run strata repair" in line for line in said)
 
 
 @pytest.mark.parametrize("harm", [Path.unlink, _cut])

@@ -44,7 +44,7 @@ def identity_facts(con: Connection, table: str, identities: str) -> dict[str, by
 
 
 def identities_of(index: IndexFile, table: str) -> Identities:
-    """A table's identities in an index file. Raises `UnreadableIndexError`."""
+    """A table's identities in an index file. Raises `UnreadableFilesError`."""
     highs, lows, written = (memoryview(index.fact(f"{table}.{name}")) for name in IDENTITIES)
     return Identities(highs.cast("Q"), lows.cast("Q"), written.cast("q"))
 

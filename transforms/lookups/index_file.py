@@ -23,7 +23,7 @@ from urllib.parse import quote
 import orjson
 from isal import isal_zlib
 
-from transforms.errors import IntegrityError, StrataError
+from transforms.errors import IntegrityError, UnreadableFilesError
 from transforms.lookups.key_filter import KeyFilter
 from transforms.lookups.key_pages import Key, PageTable, read_pages
 
@@ -53,10 +53,6 @@ _NUMBERS = {
 _PROBE_BYTES = 2**20
 # What reading a damaged file raises: SQLite, values of other types than were written, no JSON.
 _NONSENSE = (sqlite3.Error, IntegrityError, TypeError, ValueError, OverflowError)
-
-
-class UnreadableIndexError(StrataError):
-    """An index file is missing or damaged: data files answer the same, slower."""
 
 
 @contextmanager
@@ -197,27 +193,23 @@ class IndexConnections:
 
 
 class IndexFile:
-    """An index file that servers ask. `is_sound` is no longer true once reading it has failed."""
+    """An index file that servers ask. Reading raises `UnreadableFilesError` where it fails."""
 
     def __init__(self, path: Path, connections: IndexConnections) -> None:
         self.path = path
-        self.is_sound = True
         self._connections = connections
         self._filters: dict[str, KeyFilter] = {}
 
     @cached_property
     def tables(self) -> Mapping[str, Any]:
-        """The tables whose rows it has, with what is known of them.
-
-        Raises `UnreadableIndexError`.
-        """
+        """The tables whose rows it has, with what is known of them."""
         tables: dict[str, Any] = orjson.loads(self.fact(TABLES))
         return tables
 
     def pages(
         self, table: PageTable, low: Key, high: Key = (), *, descending: bool = False
     ) -> Generator[list[list[Any]], None, None]:
-        """See `key_pages.read_pages`. Raises `UnreadableIndexError`.
+        """See `key_pages.read_pages`.
 
         A connection is in use until the pages are at their end, or closed.
         """
@@ -229,7 +221,7 @@ class IndexFile:
     ) -> list[tuple[Any, ...]]:
         """The rows whose key begins with a text, which is at a place in them, ascending.
 
-        Or more than `most` of them. Raises `UnreadableIndexError`.
+        Or more than `most` of them.
         """
         rows: list[tuple[Any, ...]] = []
         # Descending, as the page to begin with is then found by one statement.
@@ -241,10 +233,7 @@ class IndexFile:
         return rows
 
     def may_have(self, table: PageTable, value: str) -> bool:
-        """Whether pages of a table may have rows whose key begins with a text, told from memory.
-
-        Raises `UnreadableIndexError`.
-        """
+        """Whether pages of a table may have rows whose key begins with a text, told from memory."""
         key_filter = self._filters.get(table.name)
         if key_filter is None:
             bits = self.fact(filter_fact(table))
@@ -255,7 +244,7 @@ class IndexFile:
         return key_filter.may_have(value)
 
     def fact(self, name: str) -> bytes:
-        """The bytes of a name. Raises `UnreadableIndexError`."""
+        """The bytes of a name."""
         with self._reading() as file:
             return read_fact(file, name)
 
@@ -266,8 +255,7 @@ class IndexFile:
             connection = self._connections.take(self.path)
             yield connection
         except _NONSENSE as error:
-            self.is_sound = False
-            raise UnreadableIndexError(f"{self.path} cannot be read: {error}") from error
+            raise UnreadableFilesError([self.path]) from error
         finally:
             if connection is not None:
                 self._connections.give(self.path, connection)

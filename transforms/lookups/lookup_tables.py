@@ -16,7 +16,7 @@ facts                   `tables`: of which tables it has rows, and the first and
                         and oracle data the MD5 of what tells rows apart, and the time; of tables
                         in pages whose keys begin with a text the filter of these texts
 
-What a volume does not have of them is answered from its tables: slower, and the same.
+Rows without a place in a listing, which no network writes, are in none of them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ from transforms.lookups.row_columns import (
     RowColumns,
     TableColumns,
 )
-from transforms.tables.conform import conversion
 from transforms.tables.registry import Column
 
 BY_PARTY = PageTable("withdrawals_by_party", (("party_id", "text"), ("vega_time", "time")))
@@ -96,9 +95,12 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
     "node_signatures": ("resource_id", "sig"),
 }
 """The columns without which a table's rows cannot be found or distinguished."""
+_CONDITIONS = {
+    "liquidity_provisions": LISTED_PROVISIONS,
+    "orders": "id is not null",
+    "node_signatures": "resource_id is not null and sig is not null",
+}
 _LISTED_BY_TIME = frozenset(("withdrawals", "liquidity_provisions", "oracle_data"))
-# What JSON holds exactly; other columns are read as text or as microseconds.
-_PLAIN = {"VARCHAR", "SMALLINT", "INTEGER", "BIGINT", "BOOLEAN"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +123,9 @@ def write_lookups(
 ) -> bool:
     """Make the lookups of a volume's tables in a new index file.
 
-    Returns whether there are any: none of tables that lack a column that they need, have one of
-    another kind, or rows that no network writes.
+    Returns whether there are any: none of tables that lack a column that they need.
     """
-    tables = _tables(con, sources)
+    tables = _tables(sources)
     if not tables:
         return False
     for page_table, (table, _) in PAGES.items():
@@ -139,7 +140,7 @@ def prove_lookups(
     con: Connection, file: sqlite3.Connection, sources: Mapping[str, LookupSource]
 ) -> str:
     """Make the lookups of an index file again; says what is wrong, "" if nothing is."""
-    tables = _tables(con, sources)
+    tables = _tables(sources)
     if not tables:
         return "no lookups follow from these tables"
     for page_table, (table, _) in PAGES.items():
@@ -156,46 +157,21 @@ def prove_lookups(
 def times_of(index: IndexFile, table: str) -> tuple[int, int] | None:
     """The first and the last time of a table's rows in an index file, in microseconds.
 
-    None where it has none. Raises `UnreadableIndexError`.
+    None where it has none. Raises `UnreadableFilesError`.
     """
     first, last = index.tables[table]
     return None if first is None else (first, last)
 
 
-def _tables(con: Connection, sources: Mapping[str, LookupSource]) -> list[str]:
-    """The tables of which lookups are made: those of a run all or none."""
-    run = ("orders", "withdrawals", "liquidity_provisions")
-    tables = [*run] if all(_is_suited(sources, table) for table in run) else []
-    if _is_suited(sources, "oracle_data") and not _counted(
-        con,
-        f"select irregular from ({oracle_rows.extent_sql(_oracle_sql(sources))})",  # noqa: S608
-    ):
-        tables.append("oracle_data")
-    if _is_suited(sources, "node_signatures") and not _counted(
-        con,
-        "select count(*) - count(distinct (resource_id, sig)) filter (resource_id is not null "  # noqa: S608
-        f"and sig is not null) from {sources['node_signatures'].rows}",
-    ):
-        tables.append("node_signatures")
-    return tables
-
-
-def _counted(con: Connection, sql: str) -> int:
-    """The number that a statement gives."""
-    ((count,),) = con.execute(sql).fetchall()
-    return int(count)
+def _tables(sources: Mapping[str, LookupSource]) -> list[str]:
+    """The tables of which lookups are made."""
+    paged = dict.fromkeys(table for table, _ in PAGES.values())
+    return [table for table in paged if _is_suited(sources, table)]
 
 
 def _is_suited(sources: Mapping[str, LookupSource], table: str) -> bool:
     """Whether a table is there, with the columns that its lookups need."""
-    if table not in sources:
-        return False
-    columns = sources[table].columns
-    types = {column.name.lower(): conversion(table, column).type for column in columns}
-    plain = _ROWS[table].plain if table in _ROWS else ("seq_num",)
-    return types.keys() >= {*NEEDED[table]} and all(
-        types.get(name, "VARCHAR") in _PLAIN for name in plain
-    )
+    return table in sources and all(map(sources[table].table_columns.has, NEEDED[table]))
 
 
 def _rows_sql(page_table: PageTable, sources: Mapping[str, LookupSource]) -> str:
@@ -223,8 +199,7 @@ def _listed_rows(table: str, sources: Mapping[str, LookupSource]) -> str:
         return f"({latest_sql(rows)})"
     if table == "oracle_data":
         return f"({_oracle_sql(sources)})"
-    conditions = {"liquidity_provisions": LISTED_PROVISIONS, "orders": "id is not null"}
-    return f"{rows} where {conditions[table]}" if table in conditions else rows
+    return f"{rows} where {_CONDITIONS[table]}"
 
 
 def _oracle_sql(sources: Mapping[str, LookupSource]) -> str:

@@ -19,39 +19,31 @@ _NEWEST = "order by _segment desc, _row desc"
 _LATEST = "row_number() over (partition by spec_ids, data order by vega_time desc, seq_num desc)"
 # An element of PostgreSQL's text of a byte array, as a regular expression.
 _ELEMENT = r'"\\\\x([0-9a-f]*)"'
-_ARRAY = rf"\{{({_ELEMENT}(,{_ELEMENT})*)?\}}"
 
 
-def oracle_rows_sql(
-    columns: TableColumns, data: str, specs: str | None, spec: str | None = None
-) -> str:
-    """SQL for the rows of one file, of one spec if it is wanted, with the specs they matched.
+def oracle_rows_sql(columns: TableColumns, data: str, specs: str | None) -> str:
+    """SQL for the rows of one file that have a place in a listing, with the specs they matched.
 
     `data` is SQL for its rows of `oracle_data`, which have `columns`, `specs` for those of
-    `oracle_data_oracle_specs`, if there are any; `spec` is SQL for an id.
+    `oracle_data_oracle_specs`, if there are any.
     """
     shown = (
         f"_segment, _row, vega_time, {_SIGNERS} as signers, seq_num, {columns.text('data')} as data"
     )
     broadcast = f"{columns.time('broadcast_at')} as broadcast_at"
+    listed = "where epoch_us(vega_time) is not null and seq_num is not null"
     if columns.has("matched_spec_ids") or specs is None:
         spec_ids = columns.text("matched_spec_ids")
-        matches = f"""where contains({spec_ids}, '"\\\\x' || {spec} || '"')"""
-        return (
-            f"select {shown}, {spec_ids} as spec_ids, {broadcast} "  # noqa: S608 - ours
-            f"from {data} {matches if spec else ''}"
-        )
+        return f"select {shown}, {spec_ids} as spec_ids, {broadcast} from {data} {listed}"  # noqa: S608 - ours
     element = """'"\\\\x' || spec_id || '"'"""
     key = "_segment, vega_time, seq_num"
-    matches = f"({key}) in (select ({key}) from {specs} where spec_id = {spec})"  # noqa: S608
     grouped = (
         f"select {key}, '{{' || string_agg({element}, ',' order by spec_id) || '}}' as spec_ids "  # noqa: S608
-        f"from {specs} {f'where {matches}' if spec else ''} group by all"
+        f"from {specs} group by all"
     )
-    join = "join" if spec else "left join"
     return (
         f"select {shown}, coalesce(spec_ids, '{{}}') as spec_ids, {broadcast} "  # noqa: S608
-        f"from {data} {join} ({grouped}) using ({key})"
+        f"from {data} left join ({grouped}) using ({key}) {listed}"
     )
 
 
@@ -73,20 +65,8 @@ def matches_sql(rows: str) -> str:
     return f"select * from (select *, unnest({specs}) as spec_id from ({rows})) qualify {newest}"  # noqa: S608
 
 
-def extent_sql(rows: str) -> str:
-    """SQL for the first and the last time, in microseconds, and how many rows are irregular.
-
-    These have no place in a listing, or specs that no network writes.
-    """
-    return (
-        "select epoch_us(min(vega_time)) as first, epoch_us(max(vega_time)) as last, "  # noqa: S608 - ours
-        "count(*) filter (epoch_us(vega_time) is null or seq_num is null or "
-        f"not regexp_full_match(spec_ids, '{_ARRAY}')) as irregular from ({rows})"
-    )
-
-
 def identities_sql(rows: str) -> str:
-    """SQL for what tells the latest rows apart, as `Identities` want it; none are irregular."""
+    """SQL for what tells the latest rows apart, as `Identities` want it."""
     text = "coalesce(spec_ids, '') || coalesce('+' || data, '')"
     return (
         f"select md5_number({text}) as identity, epoch_us(vega_time) as written "  # noqa: S608

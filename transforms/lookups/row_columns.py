@@ -76,11 +76,6 @@ class RowColumns:
         """The select list over the union of files: times as microseconds since 1970."""
         return ", ".join(_shown(name, _plain(name)) for name in self._names)
 
-    @property
-    def plain(self) -> tuple[str, ...]:
-        """The names of the columns whose values are read as they are."""
-        return tuple(name for name in self._names if name[-1] not in "@#$")
-
 
 ORDER = RowColumns(
     "created_at@ id$ vega_time@ version seq_num market_id$ party_id$ side price# size remaining "

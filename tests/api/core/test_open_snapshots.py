@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -14,14 +15,15 @@ from api.core.open_snapshots import OpenSnapshots, Reading
 from api.queries.liquidity import changed_provisions, current_provisions
 from api.queries.network import segments_page, vega_time
 from api.queries.orders import list_order_versions
+from api.queries.withdrawals import prepare
 from tests.api.answers_kit import ask, load, page
 from tests.api.chain_kit import ORDER, chain_folder
 from tests.api.message_types import LIST_ORDER_VERSIONS, LIST_SEGMENTS
 from tests.cid_kit import cid_of
 from tests.segments_kit import Table, block_time, build_segment, columns, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES, change_rows, relist
-from transforms.errors import IntegrityError
 from transforms.sessions import InterruptedQueryError
+from transforms.warehouse.repair.log_repair import repair
 from transforms.warehouse.warehouse_address import open_warehouse
 
 _PATH = f"/api/v2/order/versions/{ORDER}"
@@ -153,14 +155,34 @@ def test_a_snapshot_that_is_not_whole_is_refused_until_it_is_whole_again(
         if harm == "damaged":
             fresh.write_bytes(b"x" * hidden.stat().st_size)
         for _ in range(2):
-            with pytest.raises(IntegrityError, match=fresh.name):
-                snapshots.refresh()
+            assert not snapshots.refresh()
             with pytest.raises(UnavailableError, match=fresh.name), snapshots.reading():
                 pass
+            snapshots.look()
         hidden.rename(fresh)
+        snapshots.look()
         assert snapshots.refresh()
         with snapshots.reading() as reading:
             assert _versions(reading) == ["3", "2", "1"]
+
+
+def test_a_volume_without_an_index_file_is_refused_until_repair_made_it(tmp_path: Path) -> None:
+    root = tmp_path / "warehouse"
+    load(chain_folder(tmp_path / "source", 0), root)
+    backing = open_warehouse(root).backing
+    backing.log.commit(
+        lambda newest: newest.with_volumes(replace(each, index=None) for each in newest.volumes)
+    )
+    with OpenSnapshots.open(open_warehouse(root), prepare=prepare) as snapshots:
+        with snapshots.reading() as reading:
+            assert vega_time(reading.snapshot)
+            for path in (_PATH, "/api/v2/withdrawals"):
+                status, body = ask(reading, path)
+                assert (status, "run strata repair" in body["message"]) == (503, True)
+        repair(backing)
+        assert snapshots.refresh()
+        with snapshots.reading() as reading:
+            assert _versions(reading) == ["1"]
 
 
 def test_an_interrupted_request_stops_and_stays_stopped(tmp_path: Path) -> None:

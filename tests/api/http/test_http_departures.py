@@ -7,7 +7,6 @@ import socket
 import struct
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -16,7 +15,6 @@ from api.core.server_settings import Limits
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import Site
 from tests.waiting import wait_until
-from transforms.lookups.index_file import IndexFile
 
 _LIST = b"GET /api/v2/withdrawals HTTP/1.1\r\nHost: x\r\n\r\n"
 _FORM = b"POST /api/v2/withdrawals HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"
@@ -31,13 +29,11 @@ class _Slow:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.began = threading.Event()
 
-        def rows(reading: Reading, _sql: str, _values: object = ()) -> list[tuple[Any, ...]]:
+        def check_interrupt(reading: Reading) -> None:
             self.began.set()
-            return reading.session.rows(_FOREVER)
+            reading.session.rows(_FOREVER)
 
-        patch.setattr(Reading, "rows", rows)
-        unsound = property(lambda _: False, lambda *_: None)
-        patch.setattr(IndexFile, "is_sound", unsound, raising=False)
+        patch.setattr(Reading, "check_interrupt", check_interrupt)
 
 
 @pytest.fixture(scope="module")

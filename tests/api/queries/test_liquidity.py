@@ -12,13 +12,12 @@ from api.core.descriptors import Request
 from api.core.open_snapshots import OpenSnapshots
 from api.queries import liquidity
 from api.queries.liquidity import (
-    Place,
     ProvisionFilter,
     changed_provisions,
     current_provisions,
 )
 from api.queries.pagination import Record
-from api.queries.provision_feed import BEGIN, Present, batches, encoded
+from api.queries.provision_feed import batches, encoded, present
 from tests.api.answers_kit import Json, ask, load, page
 from tests.api.chain_kit import (
     ALICE,
@@ -93,8 +92,8 @@ def test_what_is_no_id_is_refused() -> None:
 
 
 def _current(wanted: ProvisionFilter) -> list[tuple[str, str]]:
-    present = current_provisions(small_chain())
-    return [(record[0][:2], record[10]) for _, record in present if wanted.matches(record)]
+    current = current_provisions(small_chain())
+    return [(record[0][:2], record[10]) for record in current if wanted.matches(record)]
 
 
 def test_current_is_the_last_row_of_each_provision_also_from_before_the_first_segment() -> None:
@@ -127,7 +126,7 @@ def test_a_snapshot_tells_what_changed_in_its_segments_and_nothing_else(tmp_path
     load(source, tmp_path / "warehouse")
     with OpenSnapshots.open(open_warehouse(tmp_path / "warehouse")) as snapshots:
         with snapshots.reading() as reading:
-            before = reading.snapshot.known_segments
+            before = reading.snapshot.segment_lists
             everything = changed_provisions(reading, {})
             assert changed_provisions(reading, before) == []
         assert _states(everything) == [
@@ -154,7 +153,7 @@ def test_a_newer_state_after_a_gap_is_sent_and_an_older_one_is_not(tmp_path: Pat
     load(source, tmp_path / "warehouse")
     with OpenSnapshots.open(open_warehouse(tmp_path / "warehouse")) as snapshots:
         with snapshots.reading() as reading:
-            before = reading.snapshot.known_segments
+            before = reading.snapshot.segment_lists
         chain_folder(source, 2)
         load(source, tmp_path / "warehouse")
         snapshots.refresh()
@@ -174,7 +173,7 @@ def test_every_state_between_is_sent_in_order(tmp_path: Path) -> None:
     load_segment(1, (1, "PENDING", 5))
     with OpenSnapshots.open(open_warehouse(tmp_path / "warehouse")) as snapshots:
         with snapshots.reading() as reading:
-            before = reading.snapshot.known_segments
+            before = reading.snapshot.segment_lists
         load_segment(11, (1, "ACTIVE", 12), (2, "PENDING", 12), (1, "UNDEPLOYED", 14))
         load_segment(21, (1, "CANCELLED", 22))
         snapshots.refresh()
@@ -194,41 +193,6 @@ def _states(records: Iterable[Record]) -> list[tuple[str, str]]:
 
 def _encoded(record: Record) -> bytes:
     return f"{record[0]} {record[10]}".encode()
-
-
-def _messages(present: Present, wanted: ProvisionFilter = _ANY) -> list[list[bytes]]:
-    place: Place | None = BEGIN
-    messages = []
-    while place is not None:
-        message, place = present.after(place, wanted)
-        messages += [message] if message else []
-    return messages
-
-
-def test_a_reader_goes_on_in_a_newer_snapshot_and_misses_nothing(tmp_path: Path) -> None:
-    def load_segment(first: int, status: str, numbers: Iterable[int]) -> None:
-        rows = [provision_row(f"{n:064x}", ALICE, MARKET, first + 1, status) for n in numbers]
-        tables = {"liquidity_provisions": table_rows("liquidity_provisions", *rows)}
-        source = tmp_path / "source"
-        build_segment(source, first=first, last=first + 9, tables=tables, omit=STATE_TABLES)
-        load(source, tmp_path / "warehouse")
-
-    load_segment(1, "PENDING", range(120))
-    with OpenSnapshots.open(open_warehouse(tmp_path / "warehouse")) as snapshots:
-        with snapshots.reading() as reading:
-            message, place = Present.of(reading, _encoded).after(BEGIN, _ANY)
-        assert place is not None
-        load_segment(11, "ACTIVE", (7, 110, 300))  # one of them was sent before
-        snapshots.refresh()
-        with snapshots.reading() as reading:
-            present = Present.of(reading, _encoded)
-        while place is not None:
-            more, place = present.after(place, _ANY)
-            message += more
-        newest = [one for batch in _messages(present) for one in batch]
-        assert message[50:] == newest[49:]  # those that stand there were not sent yet
-        assert {*message} - {*newest} == {f"{7:064x} STATUS_PENDING".encode()}
-        assert {*newest} <= {*message}
 
 
 @pytest.fixture(scope="module")
@@ -258,7 +222,7 @@ def test_batches_hold_at_most_fifty(
     many: OpenSnapshots, wanted: ProvisionFilter, sizes: list[int]
 ) -> None:
     with many.reading() as reading:
-        messages = _messages(Present.of(reading, _encoded), wanted)
+        messages = [*batches(present(reading, _encoded), wanted)]
         every = changed_provisions(reading, {})
     assert [len(message) for message in messages] == sizes
     assert messages == [*batches(encoded(every, _encoded), wanted)]

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from api.core.open_snapshots import OpenSnapshots, Reading
 from api.queries.cursors import ID, TIME, CursorFormat
-from tests.api.answers_kit import ask, drop_lookups, load, page
+from tests.api.answers_kit import ask, load, page
 from tests.api.chain_kit import order_row, provision_row, withdrawal_row
 from tests.segments_kit import Cell, build_segment, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES
@@ -95,15 +95,11 @@ def _make(folder: Path) -> list[str]:
         load(folder / f"source{number}", folder / "loaded")
         if number == 1:
             shutil.copytree(folder / "loaded", folder / "partly merged", symlinks=True)
-    forms = ("merged", "partly without", "tables")
-    for form in forms:
-        shutil.copytree(folder / "loaded", folder / form, symlinks=True)
+    shutil.copytree(folder / "loaded", folder / "merged", symlinks=True)
     open_warehouse(folder / "merged").compact(most_partial=1)
     open_warehouse(folder / "partly merged").compact(most_partial=1)
     load(folder / f"source{_SEGMENTS - 1}", folder / "partly merged")
-    drop_lookups(folder / "tables")
-    drop_lookups(folder / "partly without", only=1)
-    return ["loaded", "partly merged", *forms]
+    return ["loaded", "partly merged", "merged"]
 
 
 def _moment(chance: random.Random, number: int) -> int:
@@ -181,16 +177,9 @@ def _orders(chance: random.Random, number: int, history: _History) -> Iterator[M
 
 def test_the_forms_are_what_they_are_called(made: _Warehouses) -> None:
     held = {
-        form: [table.lookups is not None for table in reading.snapshot.history("orders")]
-        for form, reading in made.readings.items()
+        form: len(reading.snapshot.history("orders")) for form, reading in made.readings.items()
     }
-    assert held == {
-        "loaded": [True, True, True],
-        "partly merged": [True, True],
-        "merged": [True],
-        "partly without": [True, False, True],
-        "tables": [False, False, False],
-    }
+    assert held == {"loaded": 3, "partly merged": 2, "merged": 1}
 
 
 _SIZES = st.sampled_from([1, 2, 20, 63, 64, 65, 200, 5000])
@@ -272,9 +261,9 @@ def test_withdrawals_are_the_same_from_every_form(
         },
     )
     answers = {form: page(reading, path) for form, reading in made.readings.items()}
-    edges, _ = answers["tables"]
+    edges, _ = answers["merged"]
     assert [edge["node"]["amount"] for edge in edges] == serials
-    assert all(answer == answers["tables"] for answer in answers.values())
+    assert all(answer == answers["merged"] for answer in answers.values())
 
 
 @given(
@@ -318,9 +307,9 @@ def test_provisions_are_the_same_from_every_form(
         },
     )
     answers = {form: page(reading, path) for form, reading in made.readings.items()}
-    edges, _ = answers["tables"]
+    edges, _ = answers["merged"]
     assert [edge["node"]["commitmentAmount"] for edge in edges] == serials
-    assert all(answer == answers["tables"] for answer in answers.values())
+    assert all(answer == answers["merged"] for answer in answers.values())
 
 
 @given(id_=st.sampled_from(_IDS) | st.just("99" * 32), size=_SIZES, end=_ENDS)
@@ -332,10 +321,10 @@ def test_orders_and_single_withdrawals_are_the_same_from_every_form(
     shown = versions[:size] if end == "first" else versions[max(0, len(versions) - size) :]
     path = f"/api/v2/order/versions/{id_}?pagination.{end}={size}"
     answers = {form: page(reading, path) for form, reading in made.readings.items()}
-    edges, _ = answers["tables"]
+    edges, _ = answers["merged"]
     prices = [str(made.history.orders[id_, version][2]) for version in shown]
     assert [edge["node"]["price"] for edge in edges] == prices
-    assert all(answer == answers["tables"] for answer in answers.values())
+    assert all(answer == answers["merged"] for answer in answers.values())
 
     written = [(at, of, n) for (i, of), (at, n) in made.history.withdrawals.items() if i == id_]
     for reading in made.readings.values():
@@ -356,5 +345,5 @@ def test_of_many_rows_that_nobody_wants_few_are_in_memory(made: _Warehouses) -> 
     """A filter that hardly any row passes reads all pages, some at a time."""
     reading = made.readings["merged"]
     path = f"/api/v2/liquidity/provisions?marketId={_MARKETS[0]}&reference=nobody"
-    assert page(reading, path) == page(made.readings["tables"], path)
+    assert page(reading, path) == page(made.readings["merged"], path)
     assert page(reading, path)[0] == []

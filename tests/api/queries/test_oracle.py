@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from api.core.open_snapshots import OpenSnapshots, Reading
-from tests.api.answers_kit import Json, ask, drop_lookups, load, page, reading_of
+from tests.api.answers_kit import Json, ask, load, page, reading_of
 from tests.segments_kit import Table, block_time, build_segment, table_rows
 from transforms.tables.registry import known_table, known_tables
 from transforms.warehouse.warehouse_address import open_warehouse
@@ -107,19 +107,15 @@ def root(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return root / "warehouse"
 
 
-@pytest.fixture(scope="module", params=["lookups", "tables", "merged"])
+@pytest.fixture(scope="module", params=["loaded", "merged"])
 def reading(root: Path, request: pytest.FixtureRequest) -> Iterator[Reading]:
     """The chain in a form, open to be asked: answers are the same."""
     form: str = request.param
     place = root.with_name(form)
     shutil.copytree(root, place, symlinks=True)
-    if form == "tables":
-        drop_lookups(place)
-    elif form == "merged":
+    if form == "merged":
         open_warehouse(place).compact(most_partial=1)
     with OpenSnapshots.open(open_warehouse(place)) as snapshots, snapshots.reading() as opened:
-        tables = [*opened.snapshot.history(_DATA), *opened.snapshot.states(_DATA)]
-        assert {table.lookups is not None for table in tables} == {form != "tables"}
         yield opened
 
 
@@ -190,18 +186,12 @@ def test_what_is_no_id_is_refused(reading: Reading) -> None:
     assert "decoding 'zz': not a valid hex id" in detail["inner"]
 
 
-def test_a_row_without_a_time_is_listed_where_the_index_file_has_no_oracle_data(
-    tmp_path: Path,
-) -> None:
+def test_a_row_without_a_time_which_no_network_writes_is_not_listed(tmp_path: Path) -> None:
     row = {"signers": "{}", "data": "[]", "matched_spec_ids": _array([_ONE]), "seq_num": "1"}
     timed, timeless = ({**row, "vega_time": time} for time in (block_time(1), "infinity"))
     tables = {"oracle_data": table_rows("oracle_data", timed, timeless)}
-    signature = {"resource_id": "\\x01", "sig": "\\x02"}
-    tables["node_signatures"] = table_rows("node_signatures", signature)
     state = {t for t in known_tables(1) if (k := known_table(t, 1)) and k.kind != "history"}
     build_segment(tmp_path / "source", last=10, tables=tables, omit=state - tables.keys())
     with reading_of(tmp_path / "source", tmp_path / "warehouse") as reading:
-        held = [reading.snapshot.state(table) for table in (_DATA, "node_signatures")]
-        assert [table is not None and table.lookups is not None for table in held] == [False, True]
         for path in (_PATH, f"{_PATH}?oracleSpecId={_ONE}"):
-            assert len(page(reading, path)[0]) == (1 if path == _PATH else 2)
+            assert len(page(reading, path)[0]) == 1

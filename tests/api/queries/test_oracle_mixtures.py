@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from api.core.open_snapshots import OpenSnapshots, Reading
 from api.queries.oracle import prepare
-from tests.api.answers_kit import drop_lookups, load, page
+from tests.api.answers_kit import load, page
 from tests.segments_kit import block_time, build_segment, table_rows
 from transforms.tables.registry import known_table, known_tables
 from transforms.warehouse.warehouse_address import open_warehouse
@@ -36,7 +36,7 @@ _STATE = {
     for table in known_tables(_VERSION)
     if (known := known_table(table, _VERSION)) and known.kind != "history"
 }
-_FORMS = ("loaded", "partly merged", "merged", "partly without", "tables")
+_FORMS = ("loaded", "partly merged", "merged")
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,6 @@ class _Chain:
 
     facts: tuple[_Fact, ...]
     readings: Mapping[str, Reading]
-    overlaps: bool
 
     def __repr__(self) -> str:
         return "a chain"
@@ -76,11 +75,10 @@ class _Chain:
         return [fact.serial for fact in sorted(facts, key=lambda fact: fact.place)]
 
 
-def _facts(chance: random.Random, segment: int, *, is_odd: bool) -> Iterator[_Fact]:
+def _facts(chance: random.Random, segment: int) -> Iterator[_Fact]:
     keys = set[tuple[int, int]]()
     for number in range(_ROWS):
-        of = segment if not is_odd or chance.random() < 0.8 else chance.randrange(_SEGMENTS)
-        block, seq = of * 100 + chance.randrange(1, 40), chance.randrange(20)
+        block, seq = segment * 100 + chance.randrange(1, 40), chance.randrange(20)
         if (block, seq) in keys:
             continue
         keys.add((block, seq))
@@ -122,47 +120,40 @@ def _segment(folder: Path, segment: int, facts: list[_Fact]) -> None:
     )
 
 
-def _made(folder: Path, kept: ExitStack, *, is_odd: bool) -> _Chain:
+def _made(folder: Path, kept: ExitStack) -> _Chain:
     chance = random.Random(7)
     facts: list[_Fact] = []
     for segment in range(_SEGMENTS):
-        facts += (fresh := [*_facts(chance, segment, is_odd=is_odd)])
+        facts += (fresh := [*_facts(chance, segment)])
         _segment(folder / f"source{segment}", segment, fresh)
         load(folder / f"source{segment}", folder / "loaded")
         if segment == 1:
             shutil.copytree(folder / "loaded", folder / "partly merged", symlinks=True)
-    for form in ("merged", "partly without", "tables"):
-        shutil.copytree(folder / "loaded", folder / form, symlinks=True)
+    shutil.copytree(folder / "loaded", folder / "merged", symlinks=True)
     open_warehouse(folder / "merged").compact(most_partial=1)
     open_warehouse(folder / "partly merged").compact(most_partial=1)
     load(folder / f"source{_SEGMENTS - 1}", folder / "partly merged")
-    drop_lookups(folder / "tables")
-    drop_lookups(folder / "partly without", only=1)
     readings = {}
     for form in _FORMS:
         snapshots = kept.enter_context(OpenSnapshots.open(open_warehouse(folder / form)))
         readings[form] = kept.enter_context(snapshots.reading())
-    return _Chain(tuple(facts), readings, is_odd)
+    return _Chain(tuple(facts), readings)
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["as networks write", "overlapping"])
-def chain(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[_Chain]:
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Chain]:
     with ExitStack() as kept:
-        yield _made(tmp_path_factory.mktemp("oracle"), kept, is_odd=request.param)
+        yield _made(tmp_path_factory.mktemp("oracle"), kept)
 
 
 def test_the_forms_are_what_they_are_called(chain: _Chain) -> None:
     assert {
-        form: [table.lookups is not None for table in reading.snapshot.history("oracle_data")]
+        form: len(reading.snapshot.history("oracle_data"))
         for form, reading in chain.readings.items()
     } == {
-        "loaded": [True, True, True],
-        "partly merged": [True, True],
-        "merged": [True],
-        "partly without": [True, False, True],
-        "tables": [False, False, False],
+        "loaded": 3,
+        "partly merged": 2,
+        "merged": 1,
     }
 
 
@@ -188,16 +179,16 @@ def test_a_page_is_the_same_from_every_form(
     begin, stop = (0, size) if end == "first" else (max(0, len(shown) - size), len(shown))
     if at is not None and shown:
         at %= len(shown)
-        edges, _ = page(chain.readings["tables"], _path({**about, "pagination.first": 5000}))
+        edges, _ = page(chain.readings["merged"], _path({**about, "pagination.first": 5000}))
         cursor = edges[at]["cursor"]
         begin, stop = (at + 1, at + 1 + size) if end == "first" else (max(0, at - size), at)
     side = "after" if end == "first" else "before"
     path = _path({**about, f"pagination.{end}": size, f"pagination.{side}": cursor})
     answers = {form: page(reading, path) for form, reading in chain.readings.items()}
-    edges, _ = answers["tables"]
+    edges, _ = answers["merged"]
     told = [edge["node"]["externalData"]["data"]["broadcastAt"] for edge in edges]
     assert [int(nanos) % 10**9 // 1000 for nanos in told] == shown[begin:stop]
-    assert all(answer == answers["tables"] for answer in answers.values())
+    assert all(answer == answers["merged"] for answer in answers.values())
 
 
 def _never(_snapshot: object) -> object:
@@ -207,7 +198,5 @@ def _never(_snapshot: object) -> object:
 def test_what_a_snapshot_needs_is_found_before_it_is_asked_for(chain: _Chain) -> None:
     reading = chain.readings["loaded"]
     prepare(reading)
-    spans = reading.snapshot.once("oracle data by time", _never)
-    assert (spans is None) == chain.overlaps
-    if not chain.overlaps:
-        assert reading.snapshot.once("oracle_data written again", _never)
+    assert reading.snapshot.once(("spans", "oracle_data"), _never)
+    assert reading.snapshot.once("oracle_data written again", _never)

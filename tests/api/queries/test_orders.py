@@ -16,10 +16,9 @@ from tests.segments_kit import block_time
 _PATH = f"/api/v2/order/versions/{ORDER}"
 
 
-@pytest.fixture(params=[False, True], ids=["tables", "lookups"])
-def chain(request: pytest.FixtureRequest) -> Reading:
-    """The small chain, with lookups beside the tables or without: answers are the same."""
-    return small_chain(lookups=request.param)
+@pytest.fixture
+def chain() -> Reading:
+    return small_chain()
 
 
 def _versions(edges: list[Json]) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -11,14 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api.core.api_errors import Code, InvalidArgumentError
-from api.core.open_snapshots import OpenSnapshot, Reading
 from api.queries.cursors import ID, NUMBER, TIME, CursorFormat
 from api.queries.pagination import (
     Listing,
     MemoryListing,
     Page,
-    QueryListing,
-    Relation,
     Row,
     Window,
     cut,
@@ -27,13 +23,8 @@ from api.queries.pagination import (
 )
 from tests.api.message_types import LIST_WITHDRAWALS
 from tests.cases import each_of
-from transforms.sessions import SessionPool
-from transforms.stores.folder_store import FolderStore
-from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.log.snapshot import Snapshot
 
 _CURSORS = CursorFormat(("vegaTime", TIME), ("id", ID), ("seqNum", NUMBER), extra=1)
-_KEYS = ("vega_time", "id", "n")
 Shown = tuple[int, str, int]
 Make = Callable[[Sequence[Shown]], Listing]
 
@@ -44,33 +35,13 @@ _ROWS = st.lists(
 _SIZES = st.integers(1, 6)
 
 
-@pytest.fixture(scope="module")
-def reading(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reading]:
-    """A connection over no files at all: the rows come with the query."""
-    scratch = tmp_path_factory.mktemp("scratch")
-    nothing = Backing(FolderStore(scratch), scratch).catalog(Snapshot("none"))
-    pool = SessionPool(scratch)
-    with pool.session() as session:
-        yield Reading(OpenSnapshot(nothing, {}, ExitStack()), session)
-    pool.close()
-
-
 def _in_memory(rows: Sequence[Shown]) -> Listing:
     return MemoryListing(sorted(rows), lambda row: row)
 
 
-@pytest.fixture(scope="module", params=["memory", "query"])
-def make(request: pytest.FixtureRequest, reading: Reading) -> Make:
-    def in_query(rows: Sequence[Shown]) -> Listing:
-        listed = ", ".join(f"({time}, '{id_}', {n})" for time, id_, n in rows)
-        values = f"(values {listed or '(0, null, 0)'})"
-        chosen = "where id is not null"
-        sql = (
-            f"select make_timestamptz(t) as vega_time, id, n from {values} rows(t, id, n) {chosen}"
-        )
-        return QueryListing(reading, Relation(sql, _KEYS, "epoch_us(vega_time), id, n"))
-
-    return _in_memory if request.param == "memory" else in_query
+@pytest.fixture(scope="module")
+def make() -> Make:
+    return _in_memory
 
 
 def _window(pagination: dict[str, Any]) -> Window:

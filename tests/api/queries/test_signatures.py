@@ -16,14 +16,9 @@ _PATH = f"/api/v2/node/signatures?id={RESOURCE}"
 _ASCENDING = ["00ff", "01", "0102", "ff"]
 
 
-@pytest.fixture(params=[False, True], ids=["tables", "lookups"])
-def chain(request: pytest.FixtureRequest) -> Reading:
-    """The small chain, with lookups beside the tables or without: answers are the same."""
-    reading = small_chain(lookups=request.param)
-    table = reading.snapshot.state("node_signatures")
-    assert table is not None
-    assert (table.lookups is not None) == request.param
-    return reading
+@pytest.fixture
+def chain() -> Reading:
+    return small_chain()
 
 
 def _signatures(chain: Reading, query: str) -> list[str]:

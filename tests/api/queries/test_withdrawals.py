@@ -12,7 +12,7 @@ import pytest
 from api.core.open_snapshots import OpenSnapshots, Reading
 from api.queries.latest_rows import written_again
 from api.queries.withdrawals import LATEST, prepare
-from tests.api.answers_kit import Json, ask, drop_lookups, load, page
+from tests.api.answers_kit import Json, ask, load, page
 from tests.api.chain_kit import ALICE, BOB, small_chain, withdrawal_row
 from tests.cases import each_of
 from tests.segments_kit import block_time, build_segment, table_rows
@@ -24,10 +24,9 @@ _SECOND = 10**9
 _GENESIS = 1672531200 * _SECOND  # 2023-01-01, where the kit's blocks begin, one a second
 
 
-@pytest.fixture(params=[False, True], ids=["tables", "lookups"])
-def chain(request: pytest.FixtureRequest) -> Reading:
-    """The small chain, with lookups beside the tables or without: answers are the same."""
-    return small_chain(lookups=request.param)
+@pytest.fixture
+def chain() -> Reading:
+    return small_chain()
 
 
 def _shown(edges: list[Json]) -> list[tuple[str, str]]:
@@ -257,8 +256,6 @@ def test_volumes_whose_rows_are_not_in_the_order_of_their_blocks_are_mixed(tmp_p
         source = tmp_path / "source"
         build_segment(source, first=first, last=last, tables=tables, omit=STATE_TABLES)
         load(source, tmp_path / "warehouse")
-    _check_mixed(tmp_path / "warehouse")
-    drop_lookups(tmp_path / "warehouse")
     _check_mixed(tmp_path / "warehouse")
 
 

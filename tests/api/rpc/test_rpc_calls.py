@@ -139,13 +139,11 @@ class _Slow:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.began = threading.Event()
 
-        def rows(reading: Reading, _sql: str, _values: object = ()) -> list[tuple[Any, ...]]:
+        def check_interrupt(reading: Reading) -> None:
             self.began.set()
-            return reading.session.rows(_FOREVER)
+            reading.session.rows(_FOREVER)
 
-        monkeypatch.setattr(Reading, "rows", rows)
-        unsound = property(lambda _: False, lambda *_: None)
-        monkeypatch.setattr(IndexFile, "is_sound", unsound, raising=False)
+        monkeypatch.setattr(Reading, "check_interrupt", check_interrupt)
 
 
 def _wait_until_idle(served: Served) -> None:

@@ -90,8 +90,7 @@ def finish_run(
 def write_index(con: Connection, scratch: Path, sources: Mapping[str, LookupSource]) -> Path | None:
     """Write the index file of a volume's tables; None where these allow none.
 
-    None also where a row takes more memory than there is: what an index file answers, the tables
-    do, slower.
+    None also where a row takes more memory than there is: servers refuse what it would answer.
     """
     path = scratch / f"index{SUFFIX}"
     path.unlink(missing_ok=True)
@@ -99,7 +98,8 @@ def write_index(con: Connection, scratch: Path, sources: Mapping[str, LookupSour
         with less_memory(con), new_index(path) as file:
             is_written = write_lookups(con, file, sources)
     except OUT_OF_MEMORY as error:
-        _log.warning("an index file was not made: let STRATA_MEMORY_MB be more: %s", reason(error))
+        what = "an index file was not made: let STRATA_MEMORY_MB be more and run strata repair: %s"
+        _log.warning(what, reason(error))
         is_written = False
     if not is_written:
         path.unlink()
