@@ -2,6 +2,7 @@
 
 from contextlib import closing
 from datetime import UTC, datetime
+from pathlib import Path
 
 import dagster as dg
 
@@ -54,6 +55,44 @@ def merge_volumes(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]) 
 def compact() -> None:
     """One op."""
     merge_volumes()
+
+
+class ExportRange(dg.Config):
+    """One table over `from_block` to `to_block`, both inclusive, as a ZIP in the folder `out`."""
+
+    table: str
+    from_block: int
+    to_block: int
+    out: str
+
+
+@dg.op
+def write_export(
+    context: dg.OpExecutionContext, config: ExportRange, site: dg.ResourceParam[Site]
+) -> None:
+    """Splice the ZIP of a range from the archive's parts (spec 2.8 and 4.1)."""
+    from exporters.exports.splice import write_hashed
+
+    with retried_if_transient(context.retry_number):
+        request = (config.table, config.from_block, config.to_block)
+        layout = site.export(*request, context.log.warning).layout
+        path = Path(config.out) / layout.name
+        sha256 = write_hashed(layout, path)
+    rows = sum(member.rows for member in layout.members)
+    context.add_output_metadata(
+        {
+            "path": dg.MetadataValue.path(path),
+            "bytes": layout.size,
+            "sha256": sha256,
+            "dagster/row_count": rows,
+        }
+    )
+
+
+@dg.job(tags=_LONG, description="Write one table over any aligned range of blocks as a ZIP.")
+def export_range() -> None:
+    """One op; its configuration is the request."""
+    write_export()
 
 
 class CheckConfig(dg.Config):
@@ -153,6 +192,6 @@ def collect() -> None:
 
 ALL = (
     *(load, publish, load_and_publish),
-    *(compact, complete, verify, collect),
+    *(export_range, compact, complete, verify, collect),
 )
 """Every job."""

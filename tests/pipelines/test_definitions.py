@@ -47,7 +47,7 @@ def test_jobs_sensor_and_schedules_are_there(settings: Settings) -> None:
     repository = definitions(settings).get_repository_def()
 
     assert {job.name for job in repository.get_all_jobs()} >= {
-        *("load", "publish", "load_and_publish", "verify")
+        *("load", "publish", "load_and_publish", "export_range", "verify")
     }
     assert {sensor.name for sensor in repository.sensor_defs} == {"new_segments"}
     for sensor in repository.sensor_defs:
@@ -179,7 +179,8 @@ def loaded(site: Site, make_segments: MakeSegments) -> Site:
 
 
 def execute(site: Site, job: str, **config: object) -> dg.ExecuteInProcessResult:
-    ops = {"ops": {"prove_everything": {"config": config}}} if config else {}
+    op = "prove_everything" if job == "verify" else "write_export"
+    ops = {"ops": {op: {"config": config}}} if config else {}
     return (
         definitions(site.settings)
         .resolve_job_def(job)
@@ -188,6 +189,14 @@ def execute(site: Site, job: str, **config: object) -> dg.ExecuteInProcessResult
             raise_on_error=False,
         )
     )
+
+
+def test_the_export_job_writes_the_zip_of_its_configuration(loaded: Site, tmp_path: Path) -> None:
+    wanted = {"table": "blocks", "from_block": 1, "to_block": 20, "out": str(tmp_path / "out")}
+
+    assert execute(loaded, "export_range", **wanted).success
+    assert (tmp_path / "out" / "kit-chain-blocks-1-20.zip").exists()
+    assert not execute(loaded, "export_range", **{**wanted, "to_block": 15}).success
 
 
 def test_the_verify_job_fails_where_something_does_not_match(loaded: Site) -> None:
