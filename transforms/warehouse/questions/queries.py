@@ -24,7 +24,8 @@ from transforms.warehouse.warehouse import Warehouse
 _WORD = re.compile(r"\w+")
 # What may read tables that a query does not name, or lists them.
 _OTHERS = re.compile(
-    r"\b(describe|explain|information_schema|query|show|strata|summarize|(duckdb|pg|sqlite)_\w+)\b",
+    r"\b(describe|explain|information_schema|query|show|summarize|(duckdb|pg|sqlite)_\w+"
+    r"|strata(?!\.(amount|moment)\b))\b",
     re.IGNORECASE,
 )
 

@@ -19,6 +19,7 @@ _TABLES = ("blocks", "orders", "trades", "Odd")
         ("with orders as (from trades) from orders", ["orders", "trades"]),
         ("from current.main.blocks", ["blocks"]),
         ("pivot orders on side using count(*)", ["orders"]),
+        ("select strata.amount(size, 1) from trades", ["trades"]),
     ],
 )
 def test_each_table_that_a_query_reads_is_named(query: str, names: list[str]) -> None:
