@@ -35,13 +35,7 @@ def segment_sensor(job: str, settings: Settings) -> dg.SensorDefinition:
     ) -> dg.SensorResult:
         instance = context.instance
         end_killed_runs(instance, dagster_home())
-        try:
-            status = site_status(site)
-        except Exception:
-            write_figures(site, None, instance)
-            raise
-        write_figures(site, status, instance)
-        site.warehouse.record_refusals(status.survey)
+        status = _status(site, instance)
         cursor = str(len(status.known))
         present: Sequence[str] = ()
         fresh: list[str] = []
@@ -60,6 +54,18 @@ def segment_sensor(job: str, settings: Settings) -> dg.SensorDefinition:
         )
 
     return new_segments
+
+
+def _status(site: Site, instance: dg.DagsterInstance) -> SiteStatus:
+    """How the site is; what cannot be used is on record then, and Prometheus is told."""
+    try:
+        status = site_status(site)
+    except Exception:
+        write_figures(site, None, instance)
+        raise
+    write_figures(site, status, instance)
+    site.warehouse.record_refusals(status.survey)
+    return status
 
 
 def _skip_reason(status: SiteStatus, problem: str) -> str:

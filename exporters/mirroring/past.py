@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -66,16 +66,7 @@ def checked_shards(local: Archive, source: Archive, index: ArchiveIndex) -> Call
         changed[number] = data
         if number not in own.shards or own.shards[number].sha256 != _sha256(data):
             pasts[number] = _remembered(local, source, partial(entries_of, number))
-    # A revision is written before its file is replaced: so they are read after the shards.
-    events = revisions(source)
-    for number, past in pasts.items():
-        entries = source.parse_shard(number, changed[number]).entries
-        differences += _differences(number, entries, past, events)
-    differences += (
-        f"{REVISIONS} has no more that {event.path} was replaced"
-        for event in _remembered(local, source, partial(revisions, local))
-        if event not in events
-    )
+    differences += _unrecorded(local, source, changed, pasts)
     if differences:
         raise PastChangedError(_refusal(local, source, differences))
 
@@ -84,6 +75,23 @@ def checked_shards(local: Archive, source: Archive, index: ArchiveIndex) -> Call
         return mine or changed.get(number) or source.shard_bytes(number)
 
     return read
+
+
+def _unrecorded(
+    local: Archive,
+    source: Archive,
+    shards: Mapping[int, bytes],
+    pasts: Mapping[int, Sequence[Entry]],
+) -> Iterator[str]:
+    """What changed since the past entries of these shards, and has no revision."""
+    # A revision is written before its file is replaced: so they are read after the shards.
+    events = revisions(source)
+    for number, past in pasts.items():
+        entries = source.parse_shard(number, shards[number]).entries
+        yield from _differences(number, entries, past, events)
+    for event in _remembered(local, source, partial(revisions, local)):
+        if event not in events:
+            yield f"{REVISIONS} has no more that {event.path} was replaced"
 
 
 def _remembered(local: Archive, source: Archive, read: Callable[[], _Memory]) -> _Memory:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ from pipelines.site.site import Site
 
 if TYPE_CHECKING:
     from pipelines.running import FinishedRun
+    from transforms.spam.capture_tables import RefusedLine
 
 
 @click.command("run")
@@ -51,13 +52,7 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     if site.settings.embedded and not Path(site.settings.source).exists():
         _copy_sample(screen, site.settings.source)
     with site.warehouse.one_look():
-        try:
-            site.stage.sweep()
-            before = site_status(site)
-        except Exception:
-            _record_look(site, None)
-            raise
-        site.warehouse.record_refusals(before.survey)
+        before = _first_status(site)
         completion = Completion() if before.to_do else _look(site, screen)
     status = before if completion.is_nothing else site_status(site)
     runs = list(_run(site, screen, status)) if status.to_do else []
@@ -69,29 +64,46 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
         is_swept = site.settings.lake and after.published and not any(r.of_machine for r in runs)
         lake = sweep(site) if is_swept else LakeReport()
     _record_look(site, after)
-    failed = completion.failed
     show_completion(screen, completion)
-    screen.table("not in the archive", ("file", "reason"), ((p.name, p.reason) for p in failed))
-    show_refused(screen, lake)
-    shown = ((line.file, line.line, line.reason) for line in lines)
-    screen.table("no spam captures", ("file", "line", "reason"), shown)
+    _show_refusals(screen, completion, lake, lines)
     show_run(screen, site, after, tables, idle=not runs)
-    refused = [{"file": file, "reason": reason} for file, reason in after.refused.items()]
     screen.document(
         {
             "chain_id": after.chain_id,
             "published": tables,
             "runs": runs,
             "complete_until": after.complete_until,
-            "refused": refused,
+            "refused": [{"file": file, "reason": why} for file, why in after.refused.items()],
             "refused_captures": lines,
             "lake": lake,
         }
     )
     if any(run.of_machine for run in runs):
         return MACHINE
-    is_well = not (after.refused or lines or failed or lake.refused or any(r.failure for r in runs))
-    return OK if is_well else FINDINGS
+    is_bad = after.refused or lines or completion.failed or lake.refused
+    return FINDINGS if is_bad or any(run.failure for run in runs) else OK
+
+
+def _show_refusals(
+    screen: Screen, completion: Completion, lake: LakeReport, lines: Sequence[RefusedLine]
+) -> None:
+    failed = ((zip_.name, zip_.reason) for zip_ in completion.failed)
+    screen.table("not in the archive", ("file", "reason"), failed)
+    show_refused(screen, lake)
+    shown = ((line.file, line.line, line.reason) for line in lines)
+    screen.table("no spam captures", ("file", "line", "reason"), shown)
+
+
+def _first_status(site: Site) -> SiteStatus:
+    """How the site is before anything is done; what cannot be used is on record then."""
+    try:
+        site.stage.sweep()
+        status = site_status(site)
+    except Exception:
+        _record_look(site, None)
+        raise
+    site.warehouse.record_refusals(status.survey)
+    return status
 
 
 def _copy_sample(screen: Screen, source: str) -> None:

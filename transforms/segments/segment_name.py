@@ -18,7 +18,7 @@ _CHAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # The longest file name made of a chain id has 89 bytes more, and file systems allow 255.
 _LONGEST_CHAIN_ID = 128
 _LONGEST_FACT = _LONGEST_CHAIN_ID + 1
-RESERVED_CHAIN_IDS = frozenset({"index.html", "chains.json", "unfinished", "publishing"})
+RESERVED_CHAIN_IDS = frozenset({"index.html", "chains.json", "unfinished"})
 """What lies beside the folders of chains in an archive, and in the folder of waiting parts."""
 
 

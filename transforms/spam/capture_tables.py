@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from transforms.duck import (
+    Connection,
     attached,
     naming_large,
     new_database,
@@ -124,15 +125,20 @@ def write_captures(
                 f"maximum_object_size = {2 * MAX_STATISTICS_BYTES})"
             )
         if current is not None:
-            with attached(con, current, "known", "(read_only)"):
-                for table in _TABLES:
-                    con.execute(
-                        f"insert into fresh.{table} select * from known.{table} "  # noqa: S608 - ours
-                        "where not list_contains($1::varchar[], file)",
-                        [[_shown(info.key) for info in fresh]],
-                    )
+            _keep(con, current, [_shown(info.key) for info in fresh])
         con.execute(_NEWEST)
     return CaptureReport(counts["files"], counts["captures"], counts["refused_lines"])
+
+
+def _keep(con: Connection, current: Path, but: Sequence[str]) -> None:
+    """Take over the rows that a file of captures has, but for those of some files."""
+    with attached(con, current, "known", "(read_only)"):
+        for table in _TABLES:
+            con.execute(
+                f"insert into fresh.{table} select * from known.{table} "  # noqa: S608 - ours
+                "where not list_contains($1::varchar[], file)",
+                [but],
+            )
 
 
 def _shown(key: str) -> str:

@@ -279,12 +279,7 @@ class S3Store:
         The service holds the body against its SHA-256. For a single writer, whose service may do
         neither, this looks before the PUT and reads back after it.
         """
-        size = content_size(content)
-        if size > _MOST_BYTES:
-            raise ConfigError(
-                f"{self.describe(key)} would have {size:,} bytes, and an object of a bucket has "
-                f"{_MOST_BYTES:,} at most: use a folder"
-            )
+        self._check_size(key, content_size(content))
         self.try_service()
         put: dict[str, Any] = {
             "Bucket": self._bucket,
@@ -298,10 +293,19 @@ class S3Store:
             put |= condition
         elif not self._has_condition(key, condition):
             return None
+        etag = self._sent(key, put, content, sha256)
+        if etag and self._options.single_writer:
+            self._check_written(key, sha256)
+        return etag
+
+    def _sent(
+        self, key: str, put: Mapping[str, Any], content: Path | bytes, sha256: str
+    ) -> str | None:
+        """The ETag of what was written; None where the condition of the PUT does not hold."""
         opened = nullcontext(content) if isinstance(content, bytes) else content.open("rb")
         with self._plain_errors(key), opened as body:
             try:
-                etag = self._client.put_object(Body=body, **put)["ETag"]
+                return self._client.put_object(Body=body, **put)["ETag"]
             except ClientError as error:
                 code = error.response["Error"]["Code"]
                 if code in DAMAGED and (digest := content_sha256(content)) != sha256:
@@ -309,13 +313,22 @@ class S3Store:
                 if status_of(error) in _LOST and code != "NoSuchBucket":
                     return None
                 raise
-        if self._options.single_writer and (there := object_sha256(self, key)) != sha256:
+
+    def _check_size(self, key: str, size: int) -> None:
+        if size > _MOST_BYTES:
+            raise ConfigError(
+                f"{self.describe(key)} would have {size:,} bytes, and an object of a bucket has "
+                f"{_MOST_BYTES:,} at most: use a folder"
+            )
+
+    def _check_written(self, key: str, sha256: str) -> None:
+        """Remove what was written and is damaged. Raises `IntegrityError` then."""
+        if (there := object_sha256(self, key)) != sha256:
             self.delete(key)
             raise IntegrityError(
                 f"{self.describe(key)} was written, and read back it hashes to {there}, not to "
                 f"{sha256}: it was damaged on the way, and removed; try again"
             )
-        return etag
 
     def _has_condition(self, key: str, condition: Mapping[str, str]) -> bool:
         """Whether a condition of a PUT holds, for a service that ignores it."""

@@ -71,12 +71,10 @@ def test_no_other_view_of_ours_has_the_name_of_a_table(held: Held) -> None:
     assert {name for (name,) in views} <= tables | RESERVED_TABLES | {*tables_ever()}
 
 
-def test_names_of_columns_are_folded_as_duckdb_does_which_leaves_umlauts_apart(
-    tmp_path: Path,
-) -> None:
+def test_names_of_columns_are_folded_as_duckdb_does(tmp_path: Path) -> None:
     header, _ = table_rows("orders", {})
     paths = []
-    for first, names in ((1, ("ünï", "ÜNÏ", "Plain")), (5, ("ÜNÏ", "pLAIN"))):
+    for first, names in ((1, ("other", "Plain")), (5, ("pLAIN",))):
         _, rows = table_rows("orders", {}, {}, first=first)
         longer = [[*row, *("x" * (at + 1) for at, _ in enumerate(names))] for row in rows]
         tables = {"orders": ([*header, *names], longer)}
@@ -86,5 +84,5 @@ def test_names_of_columns_are_folded_as_duckdb_does_which_leaves_umlauts_apart(
 
     warehouse = open_warehouse(tmp_path / "w")
     assert all(all(exact_tables(warehouse, path).values()) for path in paths)
-    columns = query(warehouse, 'select distinct "ünï", "ÜNÏ", plain from orders order by 2')
-    assert columns == [(None, "x", "xx"), ("x", "xx", "xxx")]
+    columns = query(warehouse, "select distinct other, plain from orders order by 2")
+    assert columns == [(None, "x"), ("x", "xx")]

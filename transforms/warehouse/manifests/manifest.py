@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from transforms.block_range import BlockRange
 from transforms.duck import file_connection, quote_files
-from transforms.errors import IntegrityError
+from transforms.errors import IntegrityError, SegmentError
 from transforms.objects import StoredFile
 from transforms.warehouse.manifests.data_files import ALL_TABLES
 from transforms.warehouse.manifests.manifest_rows import (
@@ -36,6 +36,8 @@ from transforms.warehouse.manifests.shapes import Times, Volume, shapes_of
 _KEY = ("chain_id", "schema_version", "first_block", "last_block")
 _SCHEMA = SEGMENTS.append(pa.field("receipts", pa.list_(pa.struct([*RECEIPTS]))))
 _ABOUT = b"strata.manifest"
+# What rows raise that nobody wrote: page checksums do not cover all of a file.
+_ODD = (SegmentError, ValueError, LookupError, TypeError)
 _DAMAGED = "is damaged: run strata repair and load its segments again"
 
 
@@ -118,7 +120,11 @@ def read_manifest(path: Path) -> tuple[LoadedSegment, ...]:
 
     The file is named by its bytes and never changes. Raises `IntegrityError` where it is damaged.
     """
-    return tuple(parse_segments(read_columns(path, SEGMENTS.names)))
+    rows = read_columns(path, SEGMENTS.names)
+    try:
+        return tuple(parse_segments(rows))
+    except _ODD as error:
+        raise IntegrityError(f"{path} {_DAMAGED}") from error
 
 
 def read_columns(path: Path, columns: Sequence[str]) -> pa.Table:
@@ -170,6 +176,7 @@ def manifest_receipts(
         try:
             with file_connection(len(manifests)) as con:
                 receipts = read_receipts(con, query, {"table": table})
-        except duckdb.InvalidInputException as error:
-            raise IntegrityError(f"a manifest {_DAMAGED}: {str(error).splitlines()[0]}") from error
+        except (duckdb.Error, *_ODD) as error:
+            reason = str(error).partition("\n")[0]
+            raise IntegrityError(f"a manifest {_DAMAGED}: {reason}") from error
         yield from receipts

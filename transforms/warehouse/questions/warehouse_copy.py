@@ -15,6 +15,7 @@ from transforms.block_range import BlockRange
 from transforms.bounds import Bound
 from transforms.coverage import difference, union
 from transforms.duck import (
+    Connection,
     attached,
     check_folder,
     new_database,
@@ -25,9 +26,11 @@ from transforms.duck_files import remove_log
 from transforms.errors import ConfigError, RangeError
 from transforms.files import commit_file
 from transforms.scratch import scratch_folder, sweep_scratch
+from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.log.losses import LostRowsError
 from transforms.warehouse.manifests.shapes import Extent
 from transforms.warehouse.questions.copy_tables import (
+    CopiedTable,
     Progress,
     copied_tables,
     copy_comments,
@@ -78,18 +81,30 @@ def write_copy(
             attached(con, views.resolve(), "current", "(read_only)"),
             new_database(con, fresh, "fresh", size),
         ):
-            con.execute("use current")
-            copied = copied_tables(con, catalog, blocks, tables)
-            copy_rows(con, copied, progress)
-            con.execute("begin")
-            copy_records(con, copied, blocks)
-            make_views(con, copied)
-            copy_comments(con)
-            con.execute("commit")
-            con.execute("use memory")
+            copied = _copied(con, catalog, blocks, tables, progress)
         remove_log(path)
         commit_file(fresh, path)
     return {table.name: table.rows for table in copied}
+
+
+def _copied(
+    con: Connection,
+    catalog: Catalog,
+    blocks: BlockRange,
+    tables: Sequence[str],
+    progress: Progress,
+) -> Sequence[CopiedTable]:
+    """Fill the attached `fresh` from the attached `current`; see `write_copy`."""
+    con.execute("use current")
+    copied = copied_tables(con, catalog, blocks, tables)
+    copy_rows(con, copied, progress)
+    con.execute("begin")
+    copy_records(con, copied, blocks)
+    make_views(con, copied)
+    copy_comments(con)
+    con.execute("commit")
+    con.execute("use memory")
+    return copied
 
 
 def check_file(path: Path) -> None:
