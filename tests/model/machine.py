@@ -352,9 +352,14 @@ class ModelMachine(RuleBasedStateMachine):
         return [*wrong_files(self.world.warehouse), *archive_problems(self.world.archive)]
 
     def _codes(self) -> tuple[int, ...]:
-        """How a command ends that was not killed; a lake refuses what it has otherwise."""
-        has_conflict = self.world.has_lake and self.model.differs
-        return (0, 1, CONFLICT) if has_conflict else (0, 1)
+        """How a command ends that was not killed.
+
+        A lake refuses what it has otherwise, and what is merged with blocks that it has and the
+        warehouse lacks.
+        """
+        model = self.model
+        is_otherwise = model.differs or model.published.keys() - model.loaded.keys()
+        return (0, 1, CONFLICT) if self.world.has_lake and is_otherwise else (0, 1)
 
     def _note(self, command: str) -> None:
         """A load has been begun, and may come to its end."""
