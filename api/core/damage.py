@@ -49,7 +49,7 @@ class LostFiles:
         files = files_of(catalog)
         lost = absent_files(self._store, files) | self._damaged_snapshot(catalog)
         doubtful = self._doubtful(catalog, [file for file in files if file not in lost], suspects)
-        lost |= unreadable_files(self._store, catalog.files, doubtful.values(), recheck=True)
+        lost |= unreadable_files(self._store, catalog.files, doubtful.values())
         sound = {path: path_version(path) for path, file in doubtful.items() if file not in lost}
         self._sound |= sound
         if lost:

@@ -49,8 +49,7 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     """
     screen = Screen(as_json)
     site = open_site(source, warehouse, archive)
-    if site.settings.embedded and not Path(site.settings.source).exists():
-        _copy_sample(screen, site.settings.source)
+    _copy_sample(screen, site)
     with site.warehouse.one_look():
         before = _first_status(site)
         completion = Completion() if before.to_do else _look(site, screen)
@@ -59,10 +58,9 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     with site.warehouse.one_look():
         lines = load_spam_captures(site)
         after = before if completion.is_nothing and not runs else site_status(site)
-        segments = frozenset(after.published).difference(before.published)
-        tables = published_tables(site, segments)
-        is_swept = site.settings.lake and after.published and not any(r.of_machine for r in runs)
-        lake = sweep(site) if is_swept else LakeReport()
+        tables = published_tables(site, frozenset(after.published).difference(before.published))
+        has_machine_failed = any(run.of_machine for run in runs)
+        lake = LakeReport() if has_machine_failed else _swept(site, after)
     _record_look(site, after)
     show_completion(screen, completion)
     _show_refusals(screen, completion, lake, lines)
@@ -78,10 +76,15 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
             "lake": lake,
         }
     )
-    if any(run.of_machine for run in runs):
+    if has_machine_failed:
         return MACHINE
     is_bad = after.refused or lines or completion.failed or lake.refused
     return FINDINGS if is_bad or any(run.failure for run in runs) else OK
+
+
+def _swept(site: Site, status: SiteStatus) -> LakeReport:
+    """What came of removing what the lake no longer needs, if there is one."""
+    return sweep(site) if site.settings.lake and status.published else LakeReport()
 
 
 def _show_refusals(
@@ -106,7 +109,11 @@ def _first_status(site: Site) -> SiteStatus:
     return status
 
 
-def _copy_sample(screen: Screen, source: str) -> None:
+def _copy_sample(screen: Screen, site: Site) -> None:
+    """Copy the sample history to where it is looked for, where nobody named another source."""
+    source = site.settings.source
+    if not site.settings.embedded or Path(source).exists():
+        return
     paths = copy_sample(Path(source))
     size = size_text(sum(path.stat().st_size for path in paths))
     screen.message(f"Copied a sample history to {source}: {len(paths)} segments, {size}")

@@ -67,13 +67,13 @@ def damage(
 
 
 def unreadable_files(
-    store: Store, local: LocalFiles, files: Iterable[StoredFile], *, recheck: bool
+    store: Store, local: LocalFiles, files: Iterable[StoredFile]
 ) -> dict[StoredFile, str]:
     """The files that cannot be had with the right bytes, with what is wrong; see `LocalFiles`."""
     problems: dict[StoredFile, str] = {}
     for file in files:
         try:
-            local.bring([file], recheck=recheck)
+            local.bring([file], recheck=True)
         except FileNotFoundError:
             problems[file] = MISSING
         except IntegrityError:
