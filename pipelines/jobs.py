@@ -1,6 +1,5 @@
 """The jobs: what can be launched by name, from the interface, a schedule or the command line."""
 
-from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -107,10 +106,10 @@ def prove_everything(
 ) -> None:
     """Read archive and warehouse again and hold them against each other."""
     # What proves is half of the product's modules: the runs of every few minutes do without.
-    from pipelines.site.site_check import first_findings, sound_before, summary, verify_site
+    from pipelines.site.site_check import first_findings, summary, verify_site
 
-    with retried_if_transient(context.retry_number), closing(sound_before(site)) as sound:
-        check = Verification(config.quick, sound=sound, settle_seconds=_SETTLE_SECONDS)
+    with retried_if_transient(context.retry_number):
+        check = Verification(config.quick, settle_seconds=_SETTLE_SECONDS)
         findings, number = first_findings(verify_site(site, check))
     for finding in findings:
         context.log.error(str(finding))

@@ -13,8 +13,8 @@ from pathlib import Path
 from exporters.archive.archive import Archive
 from exporters.archive.entries import SegmentSource
 from exporters.publishing.request import PublishRequest
-from exporters.verifying.archive_check import ArchiveCheck
-from exporters.verifying.listing import StoreListing, stranger_findings
+from exporters.verifying.archive_check import ArchiveCheck, stranger_findings
+from exporters.verifying.record import Record
 from exporters.zip_names import csv_name, zip_name
 from exporters.zips.part_zip import write_part_zip
 from transforms.block_range import BlockRange
@@ -122,15 +122,15 @@ def verify_archive(
     from exporters.verifying.verify_lake import LakeCheck
 
     check = verification or Verification()
-    try:
-        listing = StoreListing(archive.store, scratch)
-    except ConfigError as error:
-        yield Finding(Problem.NOTHING, archive.store.describe(), str(error), RESTORE)
-        return
-    with closing(listing):
-        yield from ArchiveCheck(archive, check, listing, scratch).findings()
-        yield from LakeCheck(archive, check, listing).findings()
-        yield from stranger_findings(archive.store, listing, [archive.chain_id])
+    with closing(Record(scratch, relies=False)) as record:
+        try:
+            record.take_listing(archive.store)
+        except ConfigError as error:
+            yield Finding(Problem.NOTHING, archive.store.describe(), str(error), RESTORE)
+            return
+        yield from ArchiveCheck(archive, check, record, scratch).findings()
+        yield from LakeCheck(archive, check, record).findings()
+        yield from stranger_findings(archive.store, record, [archive.chain_id])
 
 
 class KilledError(Exception):

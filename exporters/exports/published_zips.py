@@ -10,6 +10,7 @@ from exporters.archive.archive import Archive
 from exporters.archive.csv_columns import CsvColumns, ZipRow
 from exporters.archive.entries import Entry
 from exporters.exports.copies import DamagedCopyError
+from exporters.exports.proofs import Proof, Proofs
 from exporters.zips.container import Member, directory
 from exporters.zips.parts import PartColumns, PartRef
 from exporters.zips.sources import (
@@ -20,7 +21,6 @@ from exporters.zips.sources import (
 )
 from transforms.errors import IntegrityError
 from transforms.stores.store import CHUNK_BYTES
-from transforms.verifying.proofs import Proof, Proofs
 
 _CRC_DIGITS = 8
 

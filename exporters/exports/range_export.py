@@ -21,6 +21,7 @@ from exporters.exports.plan import (
     export_range,
     plan_export,
 )
+from exporters.exports.proofs import Proofs
 from exporters.exports.published_zips import ZipProver
 from exporters.exports.splice import layout_spans
 from exporters.exports.staged_zips import render_part
@@ -33,7 +34,6 @@ from transforms.block_range import BlockRange
 from transforms.errors import RangeError
 from transforms.memory import RENDERING_LIMIT
 from transforms.stores.store import Store
-from transforms.verifying.proofs import Proofs
 from transforms.warehouse.load.rendering import check_null
 from transforms.warehouse.manifests.receipt_columns import ReceiptColumns
 from transforms.warehouse.questions.holdings import Holdings

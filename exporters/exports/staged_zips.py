@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from exporters.exports.copies import DamagedCopyError
+from exporters.exports.proofs import Proof, Proofs
 from exporters.zip_names import csv_name
 from exporters.zips.container import Member
 from exporters.zips.parts import PartRef, read_parts
@@ -17,7 +18,6 @@ from transforms.errors import IntegrityError
 from transforms.files import file_version
 from transforms.scratch import scratch_folder
 from transforms.stores.store import content_sha256
-from transforms.verifying.proofs import Proof, Proofs
 from transforms.warehouse.load.rendering import rendered_table
 from transforms.warehouse.manifests.receipts import Receipt
 

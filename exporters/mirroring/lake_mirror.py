@@ -21,6 +21,7 @@ from exporters.archive.entries import Json
 from exporters.archive.json_text import parsed
 from exporters.archive.lake_place import LOG, MANIFESTS, STATE_MANIFEST
 from exporters.archive.sound_documents import SCHEMA
+from exporters.exports.proofs import Proof
 from exporters.fetching.fetch_folder import FetchFolder, Progress
 from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import ActiveFile
@@ -32,7 +33,6 @@ from transforms.files import commit_file, file_version, new_file, sync_file
 from transforms.scratch import scratch_folder
 from transforms.stores.store import content_sha256
 from transforms.tables.registry import tables_ever
-from transforms.verifying.proofs import Proof
 from transforms.warehouse.manifests.manifest import manifest_receipts
 
 
@@ -132,7 +132,7 @@ class LakeMirror:
             proof = _proof(path, file)
         except FileNotFoundError:
             return False
-        if self.folder.proofs.has(proof):
+        if self.folder.proofs.find(proof.place, proof.state, proof.recorded):
             return True
         is_right = file.is_of(content_sha256(path))
         if is_right:

@@ -9,23 +9,25 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
-from exporters.archive.archive import Archive
+from exporters.archive.archive import CHAINS, Archive
 from exporters.archive.entries import Entry
-from exporters.archive.hash_lists import hash_line
 from exporters.archive.index import ShardSummary
-from exporters.archive.shards import shard_blocks, shard_number, shard_path
-from exporters.archive.sound_documents import stored_shards
-from exporters.verifying.listing import StoreListing
-from exporters.verifying.verify_documents import DocumentsCheck, document_keys
-from exporters.verifying.verify_zip import ZipReader
+from exporters.archive.shards import SHARD_BLOCKS, shard_blocks, shard_number, shard_path
+from exporters.archive.sound_documents import HOME, stored_shards
+from exporters.verifying.record import Record
+from exporters.verifying.verify_documents import chain_findings, document_keys, shard_findings
+from exporters.verifying.verify_zip import zip_findings
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
+from transforms.stores.store import SCRATCH, Store
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.verifying.findings import (
     LOAD,
@@ -34,18 +36,19 @@ from transforms.verifying.findings import (
     Finding,
     Problem,
     Remedy,
+    move_away,
     read_findings,
-    replace_zips,
     run_sentences,
 )
-from transforms.verifying.proofs import Proof
-from transforms.verifying.verification import QUICK, Kind, Verification
+from transforms.verifying.verification import YOUNG_SECONDS, Kind, Verification
 from transforms.warehouse.checks.warehouse_check import Holding
 from transforms.warehouse.manifests.receipts import Receipt
 
 _WORKERS = 4
-_DOCUMENTS = 3
-"""Of a shard: itself, its hash list and its page."""
+_OF_SHARD = re.compile(
+    r"[^/]+/[^/]+-(\d{1,19})-\d{1,19}\.zip(?:\.sha256)?"
+    r"|index/(\d{1,19})\.(?:json|html|sha256)"
+)
 
 _Receipts = Mapping[tuple[str, BlockRange], Receipt]
 """What should be there, by table and blocks of a segment: of each one ZIP."""
@@ -62,35 +65,26 @@ class ArchiveCheck:
 
     archive: Archive
     verification: Verification
-    listing: StoreListing
+    record: Record
     scratch: Path | None = None
     holding: Holding | None = None
-    _unpublished: dict[str, set[BlockRange]] = field(default_factory=dict)
+    _unpublished: set[BlockRange] = field(default_factory=set)
     _not_loaded: set[BlockRange] = field(default_factory=set)
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is wrong; nothing, if all is well."""
-        stored = set(stored_shards(self.archive))
-        numbers = sorted({*stored, *self._summaries, *self._loaded_shards})
-        self.verification.expect(Kind.ZIPS, *self.listing.sizes(self.archive.key(""), ".zip"))
-        chosen = self._sampled() if self.verification.is_quick else {}
-        sound, unchanged = list[int](), set[int]()
-        with ThreadPoolExecutor(_WORKERS) as pool:
-            for number in numbers:
-                if number not in stored and number not in self._summaries:
-                    self._compare(self._receipts(number), ())
-                elif number in stored and self.verification.is_unchanged(self._proof(number)):
-                    unchanged.add(number)
-                    if number in chosen:
-                        yield from self._unchanged(number, chosen[number], pool)
-                else:
-                    yield from self._shard(number, chosen.get(number, ()), sound, pool)
+        archive, sound = self.archive, list[int]()
+        self.verification.expect(Kind.ZIPS, *self.record.count(archive.key(""), ".zip"))
+        published = {*stored_shards(archive), *self._summaries}
+        numbers = sorted(published | self._loaded_shards)
+        for number in numbers:
+            if number in published:
+                yield from self._shard(number, sound)
+            else:
+                self._compare(self._receipts(number), ())
         yield from self._segments()
-        # What follows from sound shards.
-        documents = DocumentsCheck(self.archive, self.verification, self._remedy)
-        yield from documents.of_all(sound)
-        self.listing.cross_off_shards(self.archive.chain_id, unchanged)
-        self.listing.cross_off(document_keys(self.archive, numbers))
+        yield from chain_findings(archive, sound, self._remedy)
+        self.record.name(document_keys(archive, numbers))
 
     @property
     def _remedy(self) -> Remedy:
@@ -105,7 +99,7 @@ class ArchiveCheck:
             return {}
 
     @cached_property
-    def _loaded_shards(self) -> Collection[int]:
+    def _loaded_shards(self) -> frozenset[int]:
         return frozenset(map(shard_number, self.holding.segments if self.holding else ()))
 
     def _receipts(self, number: int) -> _Receipts:
@@ -115,98 +109,72 @@ class ArchiveCheck:
         receipts = self.holding.receipts(shard_blocks(number))
         return {(r.table, r.blocks): r for r in receipts if r.table in HISTORY_TABLES}
 
-    def _sampled(self) -> Mapping[int, Collection[str]]:
-        """The ZIPs of all shards that a quick check reads: their paths by shard."""
-        chosen: dict[int, set[str]] = {}
-        for number, key in self.listing.sampled_zips(self.archive.chain_id, QUICK[Kind.ZIPS]):
-            chosen.setdefault(number, set()).add(key.removeprefix(self.archive.key("")))
-        return chosen
+    @cached_property
+    def _changed(self) -> Collection[int]:
+        """The shards of which anything is new, other or gone since the last sound check."""
+        start = self.archive.key("")
+        keys = (key.removeprefix(start) for key in self.record.changed() if key.startswith(start))
+        matches = filter(None, map(_OF_SHARD.fullmatch, keys))
+        return {int(match[1] or match[2]) // SHARD_BLOCKS for match in matches}
 
-    def _proof(self, number: int) -> Proof:
-        """A shard as listed, as the index has it, and the manifests that tell what is in it."""
-        place, (_, state) = self.archive.place(shard_path(number)), self._listed(number)
+    def _fact(self, number: int) -> str:
+        """What the index has of a shard, and which volumes tell what is in it."""
         summary = self._summaries.get(number)
         catalog = self.holding.catalog if self.holding else None
         keys = [v.key for v in catalog.volumes_over(shard_blocks(number))] if catalog else []
         facts = "\n".join((json.dumps(summary.row) if summary else "", *keys))
-        return Proof(place, state, hashlib.sha256(facts.encode()).hexdigest())
+        place = self.archive.place(shard_path(number))
+        return f"{place} {hashlib.sha256(facts.encode()).hexdigest()}"
 
-    def _listed(self, number: int) -> tuple[int, str]:
-        return self.listing.shard_state(self.archive.chain_id, number)
-
-    def _unchanged(
-        self, number: int, paths: Collection[str], pool: ThreadPoolExecutor
-    ) -> Iterator[Finding]:
-        """Read the ZIPs of the sample that are in a shard which is as it was."""
-        entries, findings = self._entries(number)
-        yield from findings
-        chosen = [entry for entry in entries if entry.path in paths]
-        yield from self._zips(chosen, self._receipts(number), pool)
-
-    def _shard(
-        self, number: int, paths: Collection[str], sound: list[int], pool: ThreadPoolExecutor
-    ) -> Iterator[Finding]:
-        archive, receipts = self.archive, self._receipts(number)
-        entries, findings = self._entries(number)
-        yield from findings
-        if findings:
-            # What its ZIPs are, nobody says: none of them is a stranger.
-            self.listing.cross_off_shards(archive.chain_id, [number])
+    def _shard(self, number: int, sound: list[int]) -> Iterator[Finding]:
+        """Read a shard and compare it, and its ZIPs where any of its files changed."""
+        archive, check, fact = self.archive, self.verification, self._fact(number)
+        is_changed = not check.is_quick or number in self._changed
+        if check.is_known(fact) and not is_changed:
             return
-        is_as_loaded = self._compare(receipts, entries)
-        count, _ = self._listed(number)
-        # What is there besides may be too young to be a stranger: later checks must see it.
-        if is_as_loaded and number in self._summaries and count == 2 * len(entries) + _DOCUMENTS:
-            self.verification.found_sound(self._proof(number))
-        if self.verification.is_quick:
-            for entry in entries:
-                if entry.path not in paths:
-                    yield from self._present(entry)
+        entries: list[Entry] = []
+        read = partial(self._read, number, entries)
+        findings = [*read_findings(archive.place(shard_path(number)), read, self._remedy)]
+        yield from findings
+        if findings:  # what its ZIPs are, nobody says: none of them is a stranger
+            for table in HISTORY_TABLES:
+                self.record.name_all(archive.key(f"{table}/{archive.chain_id}-"))
+            return
+        receipts = self._receipts(number)
+        if not self._compare(receipts, entries):
+            check.seen.discard(fact)  # what is not due yet will be
         keys = (archive.key(f"{e.path}{end}") for e in entries for end in ("", ".sha256"))
-        self.listing.cross_off([*keys, archive.key(shard_path(number))])
-        is_quick = self.verification.is_quick
-        chosen = [entry for entry in entries if not is_quick or entry.path in paths]
-        yield from self._zips(chosen, receipts, pool)
+        self.record.name([*keys, archive.key(shard_path(number))])
+        if is_changed:
+            yield from self._zips(entries, receipts)
         sound.append(number)
         # Now, as the shard was just read: to read one takes as long as all else with it.
-        documents = DocumentsCheck(archive, self.verification, self._remedy)
-        yield from documents.of_shard(number)
+        yield from shard_findings(archive, number, self._remedy)
 
-    def _entries(self, number: int) -> tuple[Sequence[Entry], list[Finding]]:
-        """The entries of a shard; where it cannot be read none, and what is wrong."""
-        entries: list[Entry] = []
+    def _read(self, number: int, entries: list[Entry]) -> str:
+        data = self.archive.read(shard_path(number))
+        if data is None:
+            raise FileNotFoundError(shard_path(number))
+        entries += self.archive.parse_shard(number, data).entries
+        return ""
 
-        def read() -> str:
-            data = self.archive.read(shard_path(number))
-            if data is None:
-                raise FileNotFoundError(shard_path(number))
-            self.verification.took_document()
-            entries.extend(self.archive.parse_shard(number, data).entries)
-            return ""
-
-        place = self.archive.place(shard_path(number))
-        return entries, [*read_findings(place, read, self._remedy)]
-
-    def _present(self, entry: Entry) -> Iterator[Finding]:
-        """A ZIP that is not read is there, and its hash file."""
-        key, again = self.archive.key(entry.path), replace_zips(entry.table, entry.blocks)
-        for path, size in ((key, entry.bytes), (f"{key}.sha256", len(hash_line(entry)))):
-            yield from self.listing.present(path, size, "the index", self._remedy, again)
-
-    def _zips(
-        self, entries: Sequence[Entry], receipts: _Receipts, pool: ThreadPoolExecutor
-    ) -> Iterator[Finding]:
+    def _zips(self, entries: Sequence[Entry], receipts: _Receipts) -> Iterator[Finding]:
         """Read ZIPs; each worker of the pool reads one at a time."""
-        is_quick = self.verification.is_quick
-        reader = ZipReader(self.archive, self.scratch, self._remedy, only_hashes=is_quick)
 
         def check(entry: Entry) -> list[Finding]:
-            of_segment = receipts.get((entry.table, entry.blocks))
-            return reader.findings(entry, of_segment)
+            receipt, is_quick = (
+                receipts.get((entry.table, entry.blocks)),
+                self.verification.is_quick,
+            )
+            found = zip_findings(
+                self.archive, entry, receipt, self._remedy, self.scratch, only_hashes=is_quick
+            )
+            return [*found]
 
-        for entry, findings in zip(entries, pool.map(check, entries), strict=True):
-            self.verification.took(Kind.ZIPS, entry.bytes)
-            yield from findings
+        with ThreadPoolExecutor(_WORKERS) as pool:
+            for entry, findings in zip(entries, pool.map(check, entries), strict=True):
+                self.verification.took(Kind.ZIPS, entry.bytes)
+                yield from findings
 
     def _compare(self, receipts: _Receipts, entries: Iterable[Entry]) -> bool:
         """Note what is only in one of archive and warehouse.
@@ -216,10 +184,8 @@ class ArchiveCheck:
         if self.holding is None:
             return True
         singles = {(entry.table, entry.blocks) for entry in entries}
-        lacking = [key for key in receipts if key not in singles]
-        for table, blocks in lacking:
-            if self.holding.is_due(blocks):
-                self._unpublished.setdefault(table, set()).add(blocks)
+        lacking = {blocks for table, blocks in receipts if (table, blocks) not in singles}
+        self._unpublished |= set(filter(self.holding.is_due, lacking))
         strange = {blocks for _, blocks in singles if not self.holding.is_loaded(blocks)}
         self._not_loaded |= strange
         return not (lacking or strange)
@@ -227,11 +193,32 @@ class ArchiveCheck:
     def _segments(self) -> Iterator[Finding]:
         """What is only in one of archive and warehouse, as runs of blocks."""
         place = self.archive.place("")
-        for run, beginning in run_sentences(set().union(*self._unpublished.values())):
-            tables = [t for t, gaps in self._unpublished.items() if any(map(run.overlaps, gaps))]
-            what = f"{beginning} loaded, and not published ({', '.join(sorted(tables))})"
+        for beginning in run_sentences(self._unpublished):
+            what = f"{beginning} loaded, and not published with every table"
             yield Finding(Problem.NOT_PUBLISHED, place, what, PUBLISH)
-        for _, beginning in run_sentences(self._not_loaded):
+        for beginning in run_sentences(self._not_loaded):
             what = f"{beginning} published, and the warehouse does not hold them"
             remedy = Remedy(LOAD.commands, "until then the index alone proves these")
             yield Finding(Problem.NOT_LOADED, place, what, remedy)
+
+
+def stranger_findings(store: Store, record: Record, chains: Collection[str]) -> Iterator[Finding]:
+    """Yield what nothing named.
+
+    None is younger than an hour: a publisher at work may not have named it yet.
+    """
+    record.name((CHAINS, HOME))
+    folders: Counter[str] = Counter()
+    for info in record.strangers():
+        top, slash, _ = info.key.partition("/")
+        if top == SCRATCH or record.time - info.modified < YOUNG_SECONDS:
+            continue
+        if slash and top not in chains:
+            folders[top] += 1
+            continue
+        place = store.describe(info.key)
+        yield Finding(Problem.ORPHAN, place, "nothing in the archive names it", move_away(place))
+    for folder, count in sorted(folders.items()):
+        place = store.describe(folder)
+        what = f"it is the folder of no chain of this archive, and holds {count} files"
+        yield Finding(Problem.ORPHAN, place, what, move_away(place))

@@ -6,21 +6,20 @@ blocks, which is proven there to render the CSV of every segment.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import partial
-from itertools import pairwise
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
 
 from exporters.archive.archive import Archive
-from exporters.archive.lake_place import LAKE, LOG
+from exporters.archive.lake_place import LOG
 from exporters.archive.sound_documents import sound_index
 from exporters.archive.sums import completeness
 from exporters.lake.lake_files import SEGMENT_TABLES, Lake, file_name
 from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.publication.lake_sweep import unnamed_since
 from exporters.lake.tables import LakeTable, Version
-from exporters.verifying.listing import StoreListing
-from transforms.coverage import Coverage, difference, inside, union
+from exporters.verifying.record import Record
+from transforms.coverage import difference, inside, union
 from transforms.errors import IntegrityError
 from transforms.stores.store import object_sha256
 from transforms.verifying.findings import (
@@ -29,13 +28,12 @@ from transforms.verifying.findings import (
     RESTORE,
     Finding,
     Problem,
-    Remedy,
     make_again,
     put_again,
     read_findings,
     run_sentences,
 )
-from transforms.verifying.verification import YOUNG_SECONDS, Kind, Verification
+from transforms.verifying.verification import Kind, Verification
 from transforms.warehouse.checks.warehouse_check import Holding
 from transforms.warehouse.manifests.shapes import Volume
 
@@ -50,27 +48,26 @@ class LakeCheck:
 
     archive: Archive
     verification: Verification
-    listing: StoreListing
+    record: Record
     is_wanted: bool = False
     holding: Holding | None = None
-    _damaged: set[str] = field(default_factory=set)
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is wrong; nothing, if all is well, or where there is no lake nor should be."""
-        lake = Lake(self.archive)
-        there = {lake.parts(info.key)[0] for info in self.listing.left(lake.folder)} - {""}
+        lake = self.lake
+        there = {lake.parts(info.key)[0] for info in self.record.beginning(lake.folder)} - {""}
         if not there and not self.is_wanted:
             return
-        # Before the logs: what is published meanwhile is not missed in them.
-        volumes = self._published()
-        versions = dict[str, Version]()
-        for table in sorted(there):
-            yield from self._open(lake, table, versions)
-        if self.holding is not None:
-            yield from self._compared(lake, self.holding, volumes, versions)
-        yield from self._files(versions)
-        self._cross_off(lake, versions)
+        _ = self._published  # before the logs: what is published meanwhile is not missed in them
+        for table in sorted({*there, *(SEGMENT_TABLES if self.holding else ())}):
+            yield from self._table(table, is_there=table in there)
 
+    @cached_property
+    def lake(self) -> Lake:
+        """What is checked."""
+        return Lake(self.archive)
+
+    @cached_property
     def _published(self) -> list[Volume]:
         """The volumes that are published, and should be in the lake by now."""
         if self.holding is None:
@@ -80,112 +77,97 @@ class LakeCheck:
         published = frozenset(inside([volume.blocks for volume in volumes], complete))
         return [volume for volume in volumes if volume.blocks in published]
 
-    def _open(self, lake: Lake, table: str, versions: dict[str, Version]) -> Iterator[Finding]:
-        """Open a table's log, and see that it names one sound set of files."""
-        place, is_history = lake.place(table, LOG), table in SEGMENT_TABLES
+    def _table(self, table: str, *, is_there: bool) -> Iterator[Finding]:
+        """Open a table's log, which should name one sound set of files; compare and read these."""
+        is_history, place = table in SEGMENT_TABLES, self.lake.place(table, LOG)
+        version, findings = None, list[Finding]()
         try:
-            version = LakeTable(lake, table).version()
+            version = LakeTable(self.lake, table).version() if is_there else None
+            what = _files_problem(version)
         except IntegrityError as error:
-            self._damaged.add(table)
-            remedy = RESTORE if self.holding is None else make_again(place)
-            yield Finding(Problem.DAMAGED, place, str(error), remedy)
-            return
-        if version is not None:
-            self.verification.took_document()
-            versions[table] = version
-            remedy = RESTORE
+            what = str(error)
+        if what:
+            again = RESTORE
             if self.holding is not None:  # a table of current state is made anew whole
-                remedy = make_again(place if is_history else lake.place(table))
-            for what in _log_problems(version):
-                yield Finding(Problem.DAMAGED, place, what, remedy)
-        elif is_history:  # what lies in other folders, nothing names
-            self._damaged.add(table)
+                again = make_again(place if is_history else self.lake.place(table))
+            findings.append(Finding(Problem.DAMAGED, place, what, again))
+        elif version is None and is_there and is_history:  # in other folders, nothing names it
             remedy = RESTORE if self.holding is None else LAKE_PUBLISH
-            yield Finding(Problem.MISSING, place, "the table has no log", remedy)
+            findings.append(Finding(Problem.MISSING, place, "the table has no log", remedy))
+        if findings:  # which of its files are strange, nothing says
+            yield from findings
+            self.record.name_all(self.lake.key(table, ""))
+            return
+        files = version.files if version else ()
+        if is_history and self.holding is not None:
+            yield from self._compared(table, files, self.holding)
+        size = sum(file.bytes for file in files)
+        self.verification.expect(Kind.LAKE_FILES, len(files), size)
+        for file in files:
+            yield from self._file(table, file)
+        if version is not None:
+            self._name(version)
 
     def _compared(
-        self,
-        lake: Lake,
-        holding: Holding,
-        volumes: list[Volume],
-        versions: Mapping[str, Version],
+        self, table: str, files: tuple[ActiveFile, ...], holding: Holding
     ) -> Iterator[Finding]:
-        """Hold each table against the warehouse's volumes."""
+        """Hold a table of history against the warehouse's volumes."""
         due = {volume.blocks: volume for volume in holding.volumes if holding.is_due(volume.blocks)}
-        lacking = dict[str, Coverage]()
+        files = tuple(file for file in files if not file.csv)  # others are of current state
+        for file in files:
+            volume = due.get(file.blocks)
+            if volume and file.name != file_name(volume, table):
+                where = self.lake.place(table, file.name)
+                what = "it is not the data file that the warehouse has of these blocks"
+                yield Finding(Problem.DISAGREEMENT, where, what, LAKE_PUBLISH)
+        place, present = self.lake.place(table), union(file.blocks for file in files)
+        wanted = union(v.blocks for v in self._published if file_name(v, table))
+        for beginning in run_sentences(difference(wanted, present)):
+            what = f"{beginning} published, and not in the lake"
+            yield Finding(Problem.NOT_PUBLISHED, place, what, LAKE_PUBLISH)
         loaded = union((*holding.segments, *holding.unread))
-        for table in frozenset(SEGMENT_TABLES) - self._damaged:
-            ours = versions[table].ours if table in versions else ()
-            files = [file for file in ours if not file.csv]  # others are of current state
-            for file in files:
-                volume = due.get(file.blocks)
-                if volume and file.name != file_name(volume, table):
-                    where = lake.place(table, file.name)
-                    what = "it is not the data file that the warehouse has of these blocks"
-                    yield Finding(Problem.DISAGREEMENT, where, what, LAKE_PUBLISH)
-            present = union(file.blocks for file in files)
-            wanted = union(volume.blocks for volume in volumes if file_name(volume, table))
-            if runs := difference(wanted, present):
-                lacking[table] = runs
-            for _, beginning in run_sentences(difference(present, loaded)):
-                what = f"{beginning} in the lake, and the warehouse does not hold them"
-                yield Finding(Problem.NOT_LOADED, lake.place(table), what, LOAD)
-        for run, beginning in run_sentences(union(r for runs in lacking.values() for r in runs)):
-            tables = sorted(t for t, runs in lacking.items() if any(map(run.overlaps, runs)))
-            what = f"{beginning} published, and not in the lake ({', '.join(tables)})"
-            yield Finding(Problem.NOT_PUBLISHED, self.archive.place(LAKE), what, LAKE_PUBLISH)
+        for beginning in run_sentences(difference(present, loaded)):
+            what = f"{beginning} in the lake, and the warehouse does not hold them"
+            yield Finding(Problem.NOT_LOADED, place, what, LOAD)
 
-    def _files(self, versions: Mapping[str, Version]) -> Iterator[Finding]:
-        check = self.verification
-        files = [(version, file) for version in versions.values() for file in version.ours]
-        chosen = {file.name for _, file in check.chosen(Kind.LAKE_FILES, files)}
-        check.expect(Kind.LAKE_FILES, len(files), sum(file.bytes for _, file in files))
-        for version, file in files:
-            missing, damaged = self._remedies(version, file)
-            key = version.lake.key(version.table, file.name)
-            findings = [*self.listing.present(key, file.bytes, "its table", missing, damaged)]
-            yield from findings
-            if not findings and file.name in chosen:
-                place = version.lake.place(version.table, file.name)
-                read = partial(self._hash_problem, key, file)
-                yield from read_findings(place, read, damaged, missing)
-                check.took(Kind.LAKE_FILES, file.bytes)
+    def _file(self, table: str, file: ActiveFile) -> Iterator[Finding]:
+        """Hash a file that a table names; a quick check one that it does not know."""
+        place = self.lake.place(table, file.name)
+        missing = damaged = RESTORE
+        if self.holding is not None and file.csv:  # it is written again for another state only
+            missing = damaged = make_again(self.lake.place(table))
+        elif self.holding is not None:
+            missing, damaged = LAKE_PUBLISH, put_again(place)
+        read = partial(self._file_problem, self.lake.key(table, file.name), file)
+        yield from read_findings(place, read, damaged, missing)
 
-    def _hash_problem(self, key: str, file: ActiveFile) -> str:
+    def _file_problem(self, key: str, file: ActiveFile) -> str:
+        info = self.record.find(key)
+        if info is None:
+            raise FileNotFoundError(key)
+        if info.size != file.bytes:
+            return f"it has {info.size} bytes, not {file.bytes}"
+        if self.verification.is_quick and self.record.is_as_before(key):
+            return ""
         sha256 = object_sha256(self.archive.store, key)
+        self.verification.took(Kind.LAKE_FILES, file.bytes)
         return "" if file.is_of(sha256) else f"it hashes to {sha256}, which its name does not say"
 
-    def _remedies(self, version: Version, file: ActiveFile) -> tuple[Remedy, Remedy]:
-        """What mends a file that is gone, and one that is damaged."""
-        if self.holding is None:
-            return RESTORE, RESTORE
-        if file.csv:  # who publishes writes it again for another state only
-            again = make_again(version.lake.place(version.table))
-            return again, again
-        return LAKE_PUBLISH, put_again(version.lake.place(version.table, file.name))
-
-    def _cross_off(self, lake: Lake, versions: Mapping[str, Version]) -> None:
-        """Cross off what belongs to the lake, and what who publishes removes after a week.
-
-        Of damaged tables nothing is known. What is left then is a stranger.
-        """
-        accounted = []
-        for info in self.listing.left(lake.folder):
-            table, name = lake.parts(info.key)
-            is_young = self.listing.time - info.modified < YOUNG_SECONDS
-            version = versions.get(table)
-            is_ours = version is not None and unnamed_since(version, name, info) is not None
-            if table in self._damaged or is_young or is_ours:
-                accounted.append(info.key)
-        self.listing.cross_off(accounted)
+    def _name(self, version: Version) -> None:
+        """Name what belongs to a table, and what who publishes removes after a week."""
+        named = []
+        for info in self.record.beginning(self.lake.key(version.table, "")):
+            if unnamed_since(version, self.lake.parts(info.key)[1], info) is not None:
+                named.append(info.key)
+        self.record.name(named)
 
 
-def _log_problems(version: Version) -> Iterator[str]:
-    for file in version.foreign:
-        yield f"it names {file.name}, which Strata did not write"
-    if version.table in SEGMENT_TABLES:
-        for lower, upper in pairwise(version.ours):
-            if lower.blocks.overlaps(upper.blocks):
-                yield f"it has blocks twice: {lower.name} and {upper.name}"
-    elif len(version.ours) != 1 and not version.foreign:
-        yield f"it has {len(version.ours)} files, and should have the newest copy alone"
+def _files_problem(version: Version | None) -> str:
+    """How a table does not name one set of files; "" if it does.
+
+    Raises `IntegrityError` where others wrote to it, or blocks are there twice.
+    """
+    count = len(version.files) if version else 1
+    if count == 1 or (version and version.table in SEGMENT_TABLES):
+        return ""
+    return f"it has {count} files, and should have the newest copy alone"

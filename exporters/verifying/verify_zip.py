@@ -8,7 +8,6 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -31,56 +30,46 @@ _DAMAGED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ZipReader:
-    """Reads the ZIPs of an archive; `only_hashes` leaves out what is in them.
+def zip_findings(
+    archive: Archive,
+    entry: Entry,
+    receipt: Receipt | None,
+    missing: Remedy,
+    scratch: Path | None,
+    *,
+    only_hashes: bool,
+) -> Iterator[Finding]:
+    """Compare a ZIP, and what lies beside it, with its entry, and that with the receipt.
 
-    `missing` mends a ZIP or a hash file that is not there. Of a bucket's, one at a time is copied
-    below `scratch`.
+    `missing` mends a ZIP or a hash file that is not there; `only_hashes` leaves out what is in the
+    ZIP. One of a bucket is copied below `scratch`.
     """
+    place, again = archive.place(entry.path), replace_zips(entry.table, entry.blocks)
+    read = partial(_zip_problem, archive, entry, scratch, only_hashes=only_hashes)
+    found = [*read_findings(place, read, again, missing)]
+    yield from found
+    if not found and (what := _disagreement(entry, receipt)):
+        remedy = Remedy(again.commands, "if the warehouse is right")
+        yield Finding(Problem.DISAGREEMENT, place, what, remedy)
+    read = partial(_hash_file_problem, archive, entry)
+    yield from read_findings(f"{place}.sha256", read, again, missing)
 
-    archive: Archive
-    scratch: Path | None
-    missing: Remedy
-    only_hashes: bool = False
 
-    def findings(self, entry: Entry, receipt: Receipt | None) -> list[Finding]:
-        """Compare a ZIP, and what lies beside it, with its entry, and that with the receipt."""
-        place, again = self.archive.place(entry.path), replace_zips(entry.table, entry.blocks)
-        found = [*read_findings(place, partial(self._zip_problem, entry), again, self.missing)]
-        if not found and (what := _disagreement(entry, receipt)):
-            remedy = Remedy(again.commands, "if the warehouse is right")
-            found.append(Finding(Problem.DISAGREEMENT, place, what, remedy))
-        read = partial(self._hash_file_problem, entry)
-        return [*found, *read_findings(f"{place}.sha256", read, again, self.missing)]
+def _hash_file_problem(archive: Archive, entry: Entry) -> str:
+    content = archive.read(f"{entry.path}.sha256")
+    if content is None:
+        raise FileNotFoundError(f"{entry.path}.sha256")
+    return "" if content == hash_line(entry) else "it does not say what the index says"
 
-    def _hash_file_problem(self, entry: Entry) -> str:
-        content = self.archive.read(f"{entry.path}.sha256")
-        if content is None:
-            raise FileNotFoundError(f"{entry.path}.sha256")
-        return "" if content == hash_line(entry) else "it does not say what the index says"
 
-    def _zip_problem(self, entry: Entry) -> str:
-        key = self.archive.key(entry.path)
-        with _local_copy(self.archive.store, key, self.scratch) as copy:
-            return self._problem(entry, copy)
-
-    def _problem(self, entry: Entry, copy: Path) -> str:
-        """How a ZIP is not what its entry says; "" if it is."""
+def _zip_problem(archive: Archive, entry: Entry, scratch: Path | None, *, only_hashes: bool) -> str:
+    """How a ZIP is not what its entry says; "" if it is."""
+    with _local_copy(archive.store, archive.key(entry.path), scratch) as copy:
         size, sha256 = copy.stat().st_size, content_sha256(copy)
         if (size, sha256) != (entry.bytes, entry.sha256):
             said = f"its entry says {entry.bytes} with {entry.sha256}"
             return f"it has {size} bytes with SHA-256 {sha256}, {said}"
-        if self.only_hashes:
-            return ""
-        try:
-            with zipfile.ZipFile(copy) as opened:
-                return _content_problem(entry, opened)
-        except _DAMAGED as error:
-            # EINVAL is what a length of nonsense gives: it is about the bytes.
-            if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
-                raise
-            return f"it does not unpack: {error}"
+        return "" if only_hashes else _content_problem(entry, copy)
 
 
 @contextmanager
@@ -109,13 +98,19 @@ def _disagreement(entry: Entry, receipt: Receipt | None) -> str:
     return f"{own}, the warehouse {receipt.rows} rows and {receipt.sha256}"
 
 
-def _content_problem(entry: Entry, opened: zipfile.ZipFile) -> str:
+def _content_problem(entry: Entry, copy: Path) -> str:
     """How a ZIP holds another CSV than its entry says; "" if not."""
-    names = opened.namelist()
-    if names != [entry.csv.name]:
-        return f"it holds {', '.join(names) or 'nothing'}"
-    with opened.open(entry.csv.name) as text:
-        return _csv_problem(entry.csv, text)
+    try:
+        with zipfile.ZipFile(copy) as opened:
+            if (names := opened.namelist()) != [entry.csv.name]:
+                return f"it holds {', '.join(names) or 'nothing'}"
+            with opened.open(entry.csv.name) as text:
+                return _csv_problem(entry.csv, text)
+    except _DAMAGED as error:
+        # EINVAL is what a length of nonsense gives: it is about the bytes.
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            raise
+        return f"it does not unpack: {error}"
 
 
 def _csv_problem(member: Csv, text: IO[bytes]) -> str:

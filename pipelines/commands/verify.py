@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-
 import click
 
 from exporters.signing_keys import read_public_key
@@ -16,7 +14,7 @@ from pipelines.commands.options import (
     open_site,
     warehouse_option,
 )
-from pipelines.site.site_check import first_findings, sound_before, verify_site
+from pipelines.site.site_check import first_findings, verify_site
 from transforms.verifying.verification import Verification
 
 
@@ -24,7 +22,7 @@ from transforms.verifying.verification import Verification
 @click.option(
     "--quick",
     is_flag=True,
-    help="What is new since the last sound check, and the hashes of a random sample of files.",
+    help="What is new since the last sound check: hashes of files, and all documents.",
 )
 @click.option(
     "--key", metavar="PUB", help="The documents must be signed by this public key: a file, or RW..."
@@ -50,8 +48,8 @@ def command(
     archive_alone = archive is not None and warehouse is None and not site.settings.has_warehouse
     if archive_alone:
         screen.message(f"There is no warehouse: {site.store.describe()} is verified by itself")
-    with screen.counts("verifying") as count, closing(sound_before(site)) as sound:
-        check = Verification(quick, count, sound)
+    with screen.counts("verifying") as count:
+        check = Verification(quick, count)
         found = verify_site(site, check, public_key, archive_alone=archive_alone)
         findings, number = first_findings(found)
     places = {"warehouse": warehouse, "archive": archive}

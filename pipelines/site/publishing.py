@@ -13,6 +13,7 @@ from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry, SegmentSource
 from exporters.archive.shards import shard_number
 from exporters.exports.copies import DamagedCopyError
+from exporters.exports.proofs import Proofs
 from exporters.exports.staged_zips import staged_part
 from exporters.publishing.publication import Outcome, Published, PublishReport, publish_zips
 from exporters.publishing.replace import Correction
@@ -23,7 +24,6 @@ from pipelines.site.site import Site, at_one_look
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 from transforms.tables.registry import HISTORY_TABLES
-from transforms.verifying.proofs import Proofs
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 

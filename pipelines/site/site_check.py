@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
+from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import chain, islice
+from pathlib import Path
 
 from exporters.archive.archive import Archive, chains
 from exporters.archive.figures import size_text
 from exporters.archive.lake_place import LAKE
 from exporters.signing_keys import PublicKey
-from exporters.verifying.archive_check import ArchiveCheck
-from exporters.verifying.listing import StoreListing, stranger_findings
+from exporters.verifying.archive_check import ArchiveCheck, stranger_findings
+from exporters.verifying.record import Record
 from exporters.verifying.verify_documents import public_findings, signature_findings
 from pipelines.site.segment_status import id_report
 from pipelines.site.site import Site
 from transforms.errors import ConfigError, IntegrityError
 from transforms.verifying.findings import PUBLISH, RESTORE, Finding, Problem, Remedy
-from transforms.verifying.proofs import Proofs
 from transforms.verifying.verification import Kind, Verification
 from transforms.warehouse.checks.warehouse_check import Holding, WarehouseCheck
 
@@ -27,16 +27,6 @@ _OTHER_SOURCE = Remedy((), "one of the two is of another history: get both from 
 _RIGHT_PLACE = Remedy((), "name the place that is meant, or mount it")
 _FIRST_TIME = Remedy(PUBLISH.commands, "only if this is the place that is meant, and is mounted")
 _MOST = 1000
-
-
-def sound_before(site: Site) -> Proofs:
-    """What checks of this machine found sound of the site."""
-    # Another release may write other documents.
-    about = "\n".join((site.warehouse.describe(), site.store.describe(), version("strata")))
-    cache = site.warehouse.cache
-    # A place that is not there is not made by looking at it.
-    path = cache / "proofs.sqlite" if cache.is_dir() else None
-    return Proofs(path, f"sound {hashlib.sha256(about.encode()).hexdigest()[:16]}")
 
 
 def verify_site(
@@ -49,18 +39,25 @@ def verify_site(
     """Yield what is wrong; nothing, if all is well, and then everything was read.
 
     With `public_key`, each chain's documents must be signed by it; with `archive_alone`, there is
-    no warehouse to look at. Memory stays bounded. Nothing is changed but what `verification` keeps
-    of what is sound. Errors of the machine pass through.
+    no warehouse to look at. Memory stays bounded. Nothing is changed but this machine's record of
+    what was sound, upon which a quick check relies. Errors of the machine pass through.
     """
-    check = verification or Verification()
-    holding = Holding()
-    is_sound = True
-    loaded = iter(()) if archive_alone else _warehouse(site, check, holding)
-    for finding in chain(loaded, _archive(site, check, holding, public_key)):
-        is_sound = False
-        yield finding
-    if is_sound:
-        check.keep_sound()
+    check, holding = verification or Verification(), Holding()
+    # Another release may write other documents.
+    about = f"{site.warehouse.describe()} {site.store.describe()} {version('strata')}"
+    cache = site.warehouse.cache
+    # A place that is not there is not made by looking at it.
+    scratch, kept = (site.scratch(), cache / "sound.sqlite") if cache.is_dir() else (None, None)
+    with closing(Record(scratch, kept, about, relies=check.is_quick)) as record:
+        check.sound = record.facts()
+        is_sound = True
+        loaded = iter(()) if archive_alone else _warehouse(site, check, holding)
+        archived = _Archives(site, check, record, holding, scratch, public_key).findings()
+        for finding in chain(loaded, archived):
+            is_sound = False
+            yield finding
+        if is_sound:
+            record.keep(check.seen)
 
 
 def first_findings(findings: Iterator[Finding]) -> tuple[list[Finding], int]:
@@ -77,58 +74,58 @@ def _warehouse(site: Site, check: Verification, holding: Holding) -> Iterator[Fi
         yield Finding(Problem.DISAGREEMENT, place, what, _OTHER_SOURCE)
 
 
-def _archive(
-    site: Site, check: Verification, holding: Holding, public_key: PublicKey | None
-) -> Iterator[Finding]:
-    """Check each chain of the archive, that of the warehouse against what is loaded."""
-    own, place = holding.chain_id, site.store.describe()
-    scratch = site.scratch() if site.warehouse.cache.is_dir() else None
-    with ExitStack() as stack:
+@dataclass(frozen=True, slots=True)
+class _Archives:
+    """The check of each chain of an archive, that of the warehouse against what is loaded."""
+
+    site: Site
+    check: Verification
+    record: Record
+    holding: Holding
+    scratch: Path | None
+    public_key: PublicKey | None
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield what is wrong."""
+        own, store = self.holding.chain_id, self.site.store
         try:
-            listing = stack.enter_context(closing(StoreListing(site.store, scratch)))
+            self.record.take_listing(store)
         except ConfigError as error:
-            yield Finding(Problem.NOTHING, place, str(error), _FIRST_TIME if own else _RIGHT_PLACE)
+            remedy = _FIRST_TIME if own else _RIGHT_PLACE
+            yield Finding(Problem.NOTHING, store.describe(), str(error), remedy)
             return
         try:
-            known = set(chains(site.store))
+            known = set(chains(store))
         except (IntegrityError, OSError):  # it is found where the documents are compared
             known = set()
-        is_there = bool(own) and listing.sizes(f"{own}/", "")[0] > 0
+        is_there = bool(own) and self.record.count(f"{own}/") != (0, 0)
         chain_ids = sorted(known | {own}) if is_there else sorted(known)
         if own and own not in chain_ids:
             others = f"it holds {', '.join(chain_ids)}" if chain_ids else "it is empty"
             what = f"nothing of chain {own} is here; {others}: is this the right place?"
-            yield Finding(Problem.NOTHING, place, what, _FIRST_TIME)
+            yield Finding(Problem.NOTHING, store.describe(), what, _FIRST_TIME)
         elif not chain_ids:
             what = "there is no archive here: is this the right place?"
-            yield Finding(Problem.NOTHING, place, what, _RIGHT_PLACE)
+            yield Finding(Problem.NOTHING, store.describe(), what, _RIGHT_PLACE)
         for chain_id in chain_ids:
-            archive = site.archive(chain_id)
-            held = holding if chain_id == own else None
-            yield from ArchiveCheck(archive, check, listing, scratch, held).findings()
-            yield from public_findings(archive, check, listing, PUBLISH if held else RESTORE)
-            yield from _lake(site, check, archive, listing, held)
-            if public_key is not None:
-                yield from signature_findings(archive, public_key)
+            yield from self._chain(self.site.archive(chain_id))
         if known:  # else nobody says which folders are those of chains
-            yield from stranger_findings(site.store, listing, chain_ids)
+            yield from stranger_findings(store, self.record, chain_ids)
 
+    def _chain(self, archive: Archive) -> Iterator[Finding]:
+        check, record = self.check, self.record
+        held = self.holding if archive.chain_id == self.holding.chain_id else None
+        yield from ArchiveCheck(archive, check, record, self.scratch, held).findings()
+        yield from public_findings(archive, record, PUBLISH if held else RESTORE)
+        # It should be there where this place publishes to it.
+        is_wanted = held is not None and self.site.settings.lake
+        if is_wanted or record.count(archive.key(f"{LAKE}/")) != (0, 0):
+            # What reads Parquet takes its time to import, which whoever has no lake need not pay.
+            from exporters.verifying.verify_lake import LakeCheck
 
-def _lake(
-    site: Site,
-    check: Verification,
-    archive: Archive,
-    listing: StoreListing,
-    holding: Holding | None,
-) -> Iterator[Finding]:
-    """Check the lake of a chain; it should be there where this place publishes to it."""
-    is_wanted = holding is not None and site.settings.lake
-    if not is_wanted and next(listing.left(archive.key(f"{LAKE}/")), None) is None:
-        return
-    # What reads Parquet takes its time to import, which whoever has no lake need not pay.
-    from exporters.verifying.verify_lake import LakeCheck
-
-    yield from LakeCheck(archive, check, listing, is_wanted, holding).findings()
+            yield from LakeCheck(archive, check, record, is_wanted, held).findings()
+        if self.public_key is not None:
+            yield from signature_findings(archive, self.public_key)
 
 
 def count_rows(check: Verification) -> Iterator[tuple[str, str, str]]:
@@ -147,12 +144,8 @@ def summary(check: Verification, findings: int) -> str:
         looked = ", ".join(
             f"{check.read[kind]:,} of {check.there[kind]:,} {kind}" for kind in kinds
         )
-        documents = "chosen at random, and at all documents"
-        if check.unchanged:
-            shards = f"{check.unchanged:,} shards"
-            documents += f" but those of {shards}, which are listed as a sound check found them"
         found = counted if findings else "nothing is wrong with these"
-        return f"Looked at the hashes of {looked}, {documents}: {found}."
+        return f"Looked at what is new since the last sound check: the hashes of {looked}: {found}."
     if findings:
         return f"{counted}."
     lake = ", lake" if check.there[Kind.LAKE_FILES] else ""

@@ -115,7 +115,7 @@ def _entry(segment: LoadedSegment, receipt: Receipt) -> Entry:
 
 def forget(settings: Locations) -> None:
     """Let no check know of an earlier one."""
-    for path in Path(settings.warehouse).glob("proofs.*"):
+    for path in Path(settings.warehouse).glob("sound.*"):
         path.unlink()
 
 

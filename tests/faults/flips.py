@@ -33,7 +33,16 @@ from transforms.warehouse.warehouse_address import open_warehouse
 _SETTINGS = IN_BATCHES
 _VERIFY = ["verify", "--json"]
 _SEGMENTS = 2
-_NOT_KEPT = ("parts", "rendered", "scratch", "leases", "proofs.sqlite", ".merging", ".views")
+_NOT_KEPT = (
+    "parts",
+    "rendered",
+    "scratch",
+    "leases",
+    "proofs.sqlite",
+    "sound.sqlite",
+    ".merging",
+    ".views",
+)
 """What only a running process needs, or has a hash beside it that publishing compares."""
 
 

@@ -101,13 +101,12 @@ def move_away(place: str) -> Remedy:
     return Remedy((f"{tool} {shlex.quote(place)} .",), "or delete it")
 
 
-def run_sentences(segments: Iterable[BlockRange]) -> Iterator[tuple[BlockRange, str]]:
-    """The first runs of segments, each with the beginning of a sentence; then the others as one."""
+def run_sentences(segments: Iterable[BlockRange]) -> Iterator[str]:
+    """The beginning of a sentence about each of the first runs of segments, and about the rest."""
     runs = [*contiguous_runs(segments)]
-    for run in runs[:_MOST_RUNS]:
-        yield run, f"blocks {run} are"
-    if rest := runs[_MOST_RUNS:]:
-        yield BlockRange(rest[0].first, rest[-1].last), f"{len(rest)} more runs of blocks are"
+    yield from (f"blocks {run} are" for run in runs[:_MOST_RUNS])
+    if (rest := len(runs) - _MOST_RUNS) > 0:
+        yield f"{rest} more runs of blocks are"
 
 
 def read_findings(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from zipfile import ZipFile
 import pytest
 
 from exporters.archive.shards import Shard
+from exporters.exports.proofs import Proof, Proofs
 from exporters.exports.range_export import RangeExport, RangeExporter
 from exporters.zip_names import zip_name
 from exporters.zips.layout import Layout
@@ -30,7 +30,6 @@ from transforms.files import file_version
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import Store
 from transforms.tables.registry import HISTORY_TABLES
-from transforms.verifying.proofs import Proof, Proofs
 from transforms.warehouse.questions.holdings import Holdings
 
 WHOLE = (FIRST.first, THIRD.last)
@@ -349,27 +348,10 @@ def test_a_proof_counts_only_for_the_same_state_and_hash(tmp_path: Path) -> None
     assert proofs.find("a place", "a later state", "a recorded hash") is not None
 
 
-def test_what_a_check_has_proven_is_its_own(tmp_path: Path) -> None:
-    path, proof = tmp_path / "proofs.sqlite", Proof("a place", "a state", "a recorded hash")
-    check, other, export = Proofs(path, "verify a"), Proofs(path, "verify b"), Proofs(path)
-    for one in (check, export):
-        one.keep(proof)
-    asked = ("a place", "a state", "a recorded hash")
-    assert [one.find(*asked) for one in (check, other, export)] == [proof, None, proof]
-    check.keep(Proof("nowhere", "", "a recorded hash"))
-    assert check.find("nowhere", "", "a recorded hash") is None
-
-
-def test_what_a_check_has_proven_counts_for_a_month(tmp_path: Path) -> None:
-    path, proof = tmp_path / "proofs.sqlite", Proof("a place", "a state", "a recorded hash")
-    check, export = Proofs(path, "verify a"), Proofs(path)
-    for one in (check, export):
-        one.keep(proof)
-    with sqlite3.connect(path) as con:
-        con.execute("update proofs set time = time - 31 * 24 * 3600")
-    con.close()
-    assert check.find("a place", "a state", "a recorded hash") is None
-    assert export.find("a place", "a state", "a recorded hash") == proof
+def test_what_has_no_version_is_not_remembered(tmp_path: Path) -> None:
+    proofs = Proofs(tmp_path / "proofs.sqlite")
+    proofs.keep(Proof("nowhere", "", "a recorded hash"))
+    assert proofs.find("nowhere", "", "a recorded hash") is None
 
 
 @pytest.mark.parametrize("content", [b"no database at all", b"SQLite format 3\0 but cut"])

@@ -23,10 +23,10 @@ from tests.pipelines.kit import load, make_segment, site_settings
 from tests.pipelines.place_kit import Place, flip, placed
 from tests.segments_kit import KIT_CHAIN, table_rows
 from transforms.stores.folder_store import FolderStore
-from transforms.verifying.verification import QUICK, Kind
 
 NUMBERS = (0, 1, 2000, 4000)
 """Segments of ten blocks: they lie in the first three shards."""
+RECORD = "warehouse/sound.sqlite"
 OLD = 3 * 7 * 24 * 3600
 
 
@@ -54,12 +54,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def copied(model: Path, folder: Path, patch: pytest.MonkeyPatch) -> Place:
-    """A copy of the model of which no check has a record, and of which samples take nothing."""
+    """A copy of the model of which no check has a record."""
     shutil.copytree(model, folder)
-    for path in folder.glob("warehouse/proofs.*"):
-        path.unlink()
-    for kind in QUICK:
-        patch.setitem(QUICK, kind, 0)
+    folder.joinpath(RECORD).unlink()
     settings = replace(site_settings(folder), lake=True)
     return placed(settings, patch)
 
@@ -75,16 +72,15 @@ def checked(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
     """A copy that a quick check called sound, for tests that leave it as it was."""
     with pytest.MonkeyPatch.context() as patch:
         place = copied(model, tmp_path_factory.mktemp("checked") / "copy", patch)
-        assert unchanged(place) == 0
-        assert unchanged(place) == 3
+        assert [segments_read(place) for _ in range(2)] == [4, 0]
         yield place
 
 
-def unchanged(place: Place) -> int:
-    """The shards that a quick check relies on, where nothing is wrong."""
+def segments_read(place: Place) -> int:
+    """The segments of which a quick check reads the ZIPs, where nothing is wrong."""
     code, said = place.verify("--quick")
     assert (code, said["findings"]) == (0, [])
-    return int(said["unchanged_shards"])
+    return int(said["read"]["zips"]["read"]) // 15
 
 
 def findings(place: Place) -> set[tuple[str, str, str]]:
@@ -97,28 +93,32 @@ def findings(place: Place) -> set[tuple[str, str, str]]:
 
 
 def test_a_second_quick_check_reads_what_was_published_since(place: Place) -> None:
-    assert [unchanged(place) for _ in range(2)] == [0, 3]
+    assert [segments_read(place) for _ in range(2)] == [4, 0]
     make_segment(place.settings, 4001, tables=rows_of(4001))
     load(place.site)
     place.run("publish")
-    assert [unchanged(place) for _ in range(2)] == [2, 3]
+    read = place.verify("--quick")[1]["read"]
+    assert read["zips"]["read"] == 2 * 15  # of the shard that has a new one
+    assert read["volumes"]["read"] == 2  # the new one and the state
+    assert 0 < read["lake_files"]["read"] < read["lake_files"]["expected"]
+    assert segments_read(place) == 0
 
 
 def test_it_says_what_it_relied_on_and_counts_all_that_there_is(checked: Place) -> None:
     all_read = checked.verify()[1]["read"]
     out = checked.run("verify", "--quick")[1]
-    assert "but those of 3 shards, which are listed as a sound check found them" in out
+    assert "0 of 60 ZIPs" in out
     read = checked.verify("--quick")[1]["read"]
     files = ("zips", "volumes", "lake_files", "bytes")
     assert [read[kind]["expected"] for kind in files] == [all_read[kind]["read"] for kind in files]
-    assert read["documents"]["read"] < all_read["documents"]["read"]
+    assert {read[kind]["read"] for kind in files} == {0}
 
 
 def test_a_full_check_leaves_a_record_and_relies_on_none(place: Place) -> None:
     assert place.verify()[0] == 0
-    assert unchanged(place) == 3
+    assert segments_read(place) == 0
     code, said = place.verify()
-    assert (code, said["unchanged_shards"]) == (0, 0)
+    assert code == 0
     assert all(count["read"] == count["expected"] for count in said["read"].values())
 
 
@@ -128,23 +128,23 @@ def test_a_check_that_finds_something_leaves_no_record(place: Place) -> None:
     flip(path)
     assert findings(place)
     path.write_bytes(data)
-    assert unchanged(place) == 0
+    assert segments_read(place) == 4
 
 
 @each_of("content", [None, b"", b"no database at all", b"SQLite format 3\0 but cut"])
 def test_without_a_sound_record_everything_is_read(checked: Place, content: bytes | None) -> None:
-    for path in checked.warehouse.glob("proofs.sqlite*"):
-        path.unlink()
+    record = checked.warehouse.parent / RECORD
+    record.unlink()
     if content is not None:
-        (checked.warehouse / "proofs.sqlite").write_bytes(content)
-    assert [unchanged(checked) for _ in range(2)] == [0, 3]
+        record.write_bytes(content)
+    assert [segments_read(checked) for _ in range(2)] == [4, 0]
 
 
 def test_the_record_of_another_archive_is_not_relied_on(place: Place, tmp_path: Path) -> None:
-    assert unchanged(place) == 0
+    assert segments_read(place) == 4
     place.archive.rename(tmp_path / "other")
     shutil.copytree(tmp_path / "other", place.archive)  # the same place, other files
-    assert unchanged(place) == 0
+    assert segments_read(place) == 4
     place.archive.rename(tmp_path / "third")
     assert place.verify("--quick")[0] == 5
 
@@ -288,26 +288,23 @@ def undone(place: Place, backup: Path) -> Iterator[None]:
 def test_a_damage_is_found_after_a_sound_check_as_without_its_record(
     checked: Place, name: str, damage: Callable[[Place], object], tmp_path: Path
 ) -> None:
-    record = {path: path.read_bytes() for path in checked.warehouse.glob("proofs.sqlite*")}
-    assert record  # with which `checked` relied on all three shards
+    record = checked.warehouse.parent / RECORD
+    kept = record.read_bytes()
     with undone(checked, tmp_path / "backup"):
         silent = name.endswith(" has a flipped bit")
         damage(checked)
         after = findings(checked)
-        for path in checked.warehouse.glob("proofs.sqlite*"):
-            path.unlink()
+        record.unlink()
         without = findings(checked)
-        for path in checked.warehouse.glob("proofs.sqlite*"):
-            path.unlink()
-        for path, data in record.items():
-            path.write_bytes(data)
+        record.write_bytes(kept)
         if silent:  # the backup is the very file
             damage(checked)
-    assert after == without != set(), name
+    places = [{row[:2] for row in rows} for rows in (after, without)]
+    assert places[0] == places[1] != set(), name
 
 
 def test_a_warehouse_that_lost_a_volume_is_found(place: Place) -> None:
-    assert unchanged(place) == 0
+    assert segments_read(place) == 4
     log = place.site.warehouse.backing.log
     (*others, volume) = log.begin().history()
     log.commit(lambda newest: newest.with_volumes([*newest.states(), *others]))
@@ -315,25 +312,12 @@ def test_a_warehouse_that_lost_a_volume_is_found(place: Place) -> None:
     assert what in {row[2] for row in findings(place)}
 
 
-def test_a_sample_is_taken_of_all_zips_whatever_is_unchanged(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert unchanged(place) == 0
-    _silently(place.chain / ZIP)
-    assert unchanged(place) == 3  # no ZIP is read
-    monkeypatch.setitem(QUICK, Kind.ZIPS, 1_000_000)
-    code, said = place.verify("--quick")
-    assert code == 5
-    zips = said["read"]["zips"]
-    assert zips["read"] == zips["expected"] == len([*place.chain.glob("*/*.zip")])
-    assert {row["where"] for row in said["findings"]} == {str(place.chain / ZIP)}
-
-
 def test_what_is_too_young_to_be_strange_is_not_forgotten(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = place.chain / STRANGERS[0]
     path.write_bytes(b"of a publisher at work")
-    assert [unchanged(place) for _ in range(2)] == [0, 2]
-    monkeypatch.setattr("exporters.verifying.listing.YOUNG_SECONDS", -1.0)
+    # The shard of a file that nothing names yet is looked at again.
+    assert [segments_read(place) for _ in range(2)] == [4, 1]
+    monkeypatch.setattr("exporters.verifying.archive_check.YOUNG_SECONDS", -1.0)
     assert str(path) in {row[1] for row in findings(place)}

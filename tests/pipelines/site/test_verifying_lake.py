@@ -26,7 +26,7 @@ from tests.pipelines.kit import load, make_segment, site_settings
 from tests.pipelines.place_kit import Place, advised, flip, follow, mended, one, placed, remedied
 from tests.s3_kit import bucket_server
 from tests.segments_kit import KIT_CHAIN, table_rows
-from transforms.verifying.verification import QUICK, Kind, Verification
+from transforms.verifying.verification import Verification
 from transforms.warehouse.checks import volume_check
 from transforms.warehouse.checks.file_check import csvs_problem
 from transforms.warehouse.manifests.receipts import Receipt
@@ -157,10 +157,8 @@ def test_a_file_that_rots_for_warehouse_and_lake_alike_is_loaded_and_published_a
     assert place.verify()[1]["findings"] == []
 
 
-def test_a_quick_check_misses_no_file_that_is_gone(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(QUICK, Kind.LAKE_FILES, 0)
+def test_a_quick_check_misses_no_file_that_is_gone(place: Place) -> None:
+    assert place.verify("--quick")[0] == 0
     code, said = place.json(*CHECK, "--quick")
     assert (code, said["read"]["lake_files"]["read"]) == (0, 0)
     for path in [choose(place) for choose in FILES.values()]:
@@ -347,8 +345,11 @@ def test_no_lake_is_a_finding_where_one_is_wanted_and_nothing_otherwise(
 ) -> None:
     shutil.rmtree(place.lake)
     said = place.verify()[1]
-    (row,) = (row for row in said["findings"] if row["problem"] == "not published")
-    assert "blocks 1-30 are published, and not in the lake (" in row["what"]
+    rows = [row for row in said["findings"] if row["problem"] == "not published"]
+    assert {row["what"] for row in rows} == {"blocks 1-30 are published, and not in the lake"}
+    assert {str(place.lake / table) for table in ("orders", "manifests")} < {
+        row["where"] for row in rows
+    }
     place.run("publish")
     assert place.verify()[0] == 0
     shutil.rmtree(place.lake)

@@ -11,7 +11,6 @@ from transforms.verifying.findings import (
     Problem,
     move_away,
 )
-from transforms.verifying.verification import Verification
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.log.log import LOG, is_snapshot_key, snapshot_key
 from transforms.warehouse.log.snapshot import Snapshot
@@ -26,16 +25,12 @@ from transforms.warehouse.repair.older_log import LogState, lacking
 _DAY_SECONDS = 24 * 3600.0
 
 
-def log_findings(
-    backing: Backing, state: LogState, verification: Verification
-) -> Iterator[Finding]:
+def log_findings(backing: Backing, state: LogState) -> Iterator[Finding]:
     """Whether there is a log, whether its newest snapshots are sound, and go with what is known."""
     place, end = backing.store.describe(LOG), state.end
     if not end.top and state.last_seen is None:
         yield nothing(backing, has_volumes=bool(state.infos))
         return
-    if end.sound is not None:
-        verification.took_document()
     for number, problem in end.damaged:
         where = backing.store.describe(snapshot_key(number))
         yield Finding(Problem.DAMAGED, where, problem, REPAIR)

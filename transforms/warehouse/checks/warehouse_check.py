@@ -12,13 +12,11 @@ from operator import attrgetter
 
 from transforms.block_range import BlockRange
 from transforms.errors import ConfigError, IntegrityError
-from transforms.objects import StoredFile
 from transforms.verifying.findings import (
     REPAIR,
     REPAIR_AND_LOAD,
     Finding,
     Problem,
-    Remedy,
 )
 from transforms.verifying.verification import Kind, Verification
 from transforms.warehouse.checks.file_check import damage_finding, file_findings
@@ -97,7 +95,7 @@ class WarehouseCheck:
             return
         state = read_state(self._backing)
         snapshot = state.end.sound
-        yield from log_findings(self._backing, state, self._verification)
+        yield from log_findings(self._backing, state)
         if snapshot is None:
             return
         self.holding.chain_id = snapshot.chain_id
@@ -112,9 +110,9 @@ class WarehouseCheck:
             self.holding.catalog = self._backing.catalog(snapshot).of_volumes(volumes)
         for refused in snapshot.quarantine:
             if refused.copy:
-                yield from self._file(refused.copy, REPAIR)
+                yield from file_findings(self._backing, refused.copy, REPAIR)
         if snapshot.captures:
-            yield from self._file(snapshot.captures, REPAIR_AND_LOAD)
+            yield from file_findings(self._backing, snapshot.captures, REPAIR_AND_LOAD)
         yield from orphan_findings(self._backing, snapshot)
         yield from self._volumes(snapshot)
 
@@ -124,7 +122,7 @@ class WarehouseCheck:
             info = self._backing.store.head(volume.key)
             if info is not None and self._begun - info.modified < settle:
                 self.holding.unsettled.append(volume.blocks)
-        findings = list(self._file(volume.file, REPAIR_AND_LOAD))
+        findings = list(file_findings(self._backing, volume.file, REPAIR_AND_LOAD))
         if not findings:
             self._backing.files.bring([volume.file])
             try:
@@ -138,23 +136,18 @@ class WarehouseCheck:
             self.holding.unread.append(volume.blocks)
         yield from findings
 
-    def _file(self, file: StoredFile, remedy: Remedy) -> Iterator[Finding]:
-        """A small file, which is read whatever a sample leaves out."""
-        self._verification.took_document()
-        yield from file_findings(self._backing, file, remedy)
-
     def _volumes(self, snapshot: Snapshot) -> Iterator[Finding]:
         check, store = self._verification, self._backing.store
-        chosen = check.chosen(Kind.VOLUMES, snapshot.volumes)
         for volume in snapshot.volumes:
             check.expect(Kind.VOLUMES, 1, volume.size)
-        # What a sample leaves out is there, at least, with all its bytes.
-        keys = {volume.key for volume in chosen}
-        others = (volume for volume in snapshot.volumes if volume.key not in keys)
-        files = (file for volume in others for file in volume.row_files)
+        # What a quick check knows is there, at least, with all its bytes.
+        known = [volume for volume in snapshot.volumes if check.is_known(volume.key)]
+        files = (file for volume in known for file in volume.row_files)
         for file, problem in absent_files(store, files).items():
             yield damage_finding(store.describe(file.key), problem, REPAIR_AND_LOAD)
-        for volume in chosen:
+        for volume in snapshot.volumes:
+            if volume.key in check.sound:
+                continue
             receipts = None
             if volume.key in self._sound and not check.is_quick:
                 path = self._backing.files.path(volume.file)

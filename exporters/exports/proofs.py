@@ -2,8 +2,7 @@
 
 Splicing copies bytes and would not notice that one has flipped, so each ZIP is read through once
 against its recorded hash. That is not done again while its file is the same (size, time, inode; in
-a bucket the ETag), whichever command, run or server asks. A quick check remembers what a sound one
-read (`transforms.verifying.verification`).
+a bucket the ETag), whichever command, run or server asks.
 The record is a small SQLite database; it may be deleted at any time, and then everything is read
 once more.
 """
@@ -12,7 +11,6 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
@@ -25,21 +23,10 @@ from transforms.scratch import exclusive
 _Result = TypeVar("_Result")
 
 _WAIT_SECONDS = 10.0
-_EXPIRES_SECONDS = 30 * 24 * 3600.0
 _TABLE = """
     create table if not exists proofs (
-        purpose text,
-        place text,
-        state text not null,
-        recorded text not null,
-        digest text not null,
-        time real not null,
-        primary key (purpose, place)
+        place text primary key, state text not null, recorded text not null, digest text not null
     ) without rowid
-"""
-
-_FIND = """
-    select place, state, recorded, digest from proofs where purpose = ? and time > ?
 """
 
 
@@ -62,13 +49,11 @@ class Proof:
 class Proofs:
     """The proofs in the file `path`, for any number of threads and processes.
 
-    Where there is none, or it cannot be written, proofs last as long as the process. Those of one
-    `purpose` are known to that one alone, and for 30 days; without one they do not expire.
+    Where there is none, or it cannot be written, proofs last as long as the process.
     """
 
-    def __init__(self, path: Path | None = None, purpose: str = "") -> None:
+    def __init__(self, path: Path | None = None) -> None:
         self._path = path
-        self._purpose = purpose
         self._lock = threading.Lock()
         self._con: sqlite3.Connection | None = None
 
@@ -77,30 +62,19 @@ class Proofs:
         (proof,) = self.find_each([Proof(place, state, recorded)])
         return proof
 
-    def has(self, proof: Proof) -> bool:
-        """Whether the very same was proven before."""
-        return self.find(proof.place, proof.state, proof.recorded) is not None
-
     def find_each(self, asked: Sequence[Proof]) -> list[Proof | None]:
         """The proofs of places, each in its very state against its recorded hash, or None."""
-        places = ", ".join("?" * len(asked))
-        sql = f"{_FIND} and place in ({places})"
-        oldest = time.time() - _EXPIRES_SECONDS if self._purpose else 0.0
-        values = (self._purpose, oldest, *(proof.place for proof in asked))
-        rows = (Proof(*row) for row in self._run(lambda con: con.execute(sql, values).fetchall()))
+        places = [proof.place for proof in asked]
+        sql = f"select * from proofs where place in ({', '.join('?' * len(places))})"  # noqa: S608
+        rows = (Proof(*row) for row in self._run(lambda con: con.execute(sql, places).fetchall()))
         proofs = {(row.place, row.state, row.recorded): row for row in rows}
         return [proofs.get((proof.place, proof.state, proof.recorded)) for proof in asked]
 
     def keep(self, *proofs: Proof) -> None:
         """Remember proofs in the place of earlier ones; an empty state identifies nothing."""
-        now = time.time()
-        rows = [
-            (self._purpose, proof.place, proof.state, proof.recorded, proof.digest, now)
-            for proof in proofs
-            if proof.state
-        ]
+        rows = [(p.place, p.state, p.recorded, p.digest) for p in proofs if p.state]
         if rows:
-            insert = "insert or replace into proofs values (?, ?, ?, ?, ?, ?)"
+            insert = "insert or replace into proofs values (?, ?, ?, ?)"
             self._run(lambda con: con.executemany(insert, rows))
 
     def close(self) -> None:
