@@ -12,6 +12,7 @@ import grpc
 import httpx2
 import pytest
 
+from api.core.api_errors import Code
 from api.core.descriptors import TRADING_DATA
 from api.core.open_snapshots import Reading
 from api.core.server_settings import Access, Limits
@@ -61,6 +62,11 @@ def test_an_error_has_the_same_metadata_and_the_detail_of_rest(built: Served) ->
         assert found.body == http.get("/api/v2/withdrawals?partyId=zz").json()
     assert found.headers["x-block-height"] == "50"
     assert "x-request-id" in found.headers
+
+
+def test_codes_have_the_numbers_of_grpc() -> None:
+    for name, code in Code.__members__.items():
+        assert code == grpc.StatusCode[name].value[0], name
 
 
 def test_the_text_of_an_error_is_cut_to_what_metadata_holds(built: Served) -> None:
