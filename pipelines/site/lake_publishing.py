@@ -29,8 +29,8 @@ from transforms.coverage import inside
 from transforms.errors import IntegrityError
 from transforms.lake.parquet_rows import loaded_history, loaded_state, state_rows
 from transforms.tables.registry import HISTORY_TABLES
-from transforms.warehouse.load.load_settings import Progress
 from transforms.warehouse.manifests.shapes import Volume
+from transforms.warehouse.warehouse import Progress
 
 
 @at_one_look

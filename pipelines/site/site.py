@@ -17,9 +17,8 @@ from transforms.segments.source import Source
 from transforms.stores.store import Store
 from transforms.stores.store_address import open_store
 from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.load.load_settings import LoadSettings, Progress
 from transforms.warehouse.manifests.receipts import Receipt
-from transforms.warehouse.warehouse import Warehouse
+from transforms.warehouse.warehouse import Progress, Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 
 if TYPE_CHECKING:
@@ -74,7 +73,6 @@ class Site:
         return open_warehouse(
             settings.warehouse,
             settings.cache,
-            LoadSettings(require_id_chain=settings.require_id_chain),
             cache_bytes=settings.cache_bytes,
             memory_mb=settings.memory_mb,
             options=settings.store_options,

@@ -17,7 +17,7 @@ from tests.transforms.warehouse_kit import MemorySink
 from transforms.segments.quarantine import QuarantinedFile
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
-from transforms.warehouse.load.load_settings import LoadSettings
+from transforms.warehouse.load import loader
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.repair.log_repair import repair
 from transforms.warehouse.warehouse import Warehouse
@@ -41,9 +41,9 @@ class Machine:
     errors: Path
     environment: dict[str, str]
 
-    def warehouse(self, settings: LoadSettings | None = None) -> Warehouse:
+    def warehouse(self) -> Warehouse:
         """Open it."""
-        return open_warehouse(self.place, self.cache, settings)
+        return open_warehouse(self.place, self.cache)
 
 
 def work(machine: Machine, seed: int) -> None:
@@ -75,7 +75,8 @@ def _prepared(machine: Machine, seed: int) -> Iterator[None]:
 
 
 def _load(machine: Machine, dice: random.Random, most: int = 6) -> None:
-    warehouse = machine.warehouse(LoadSettings(max_volume_bytes=dice.choice((1, 10_000, 2**30))))
+    loader.VOLUME_BYTES = dice.choice((1, 10_000, 2**30))
+    warehouse = machine.warehouse()
     source = Source(FolderStore(machine.source))
     survey = warehouse.survey(source)
     warehouse.record_refusals(survey)

@@ -170,17 +170,17 @@ def test_a_query_about_one_table_fetches_files_of_it_only(cloud: Cloud) -> None:
     counted = f.json("sql", "with o as (from Orders) select count(*) from o")
 
     assert counted["rows"] == [[8]]
-    assert {path.parent.name for path in f.cache.glob("data/*/*")} == {"orders"}
-    assert not list(f.cache.glob("state/*"))
+    assert {path.parent.name for path in f.cache.glob("copies/data/*/*")} == {"orders"}
+    assert not list(f.cache.glob("copies/state/*"))
     f.strata("sql", "from (show tables)")
-    assert {path.parent.name for path in f.cache.glob("data/*/*")} > {"orders"}
+    assert {path.parent.name for path in f.cache.glob("copies/data/*/*")} > {"orders"}
 
 
 def test_python_fetches_what_is_asked_for_and_all_of_one_snapshot(
     cloud: Cloud, folder: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def tables() -> set[str]:
-        return {path.parent.name for path in tmp_path.glob("data/*/*")}
+        return {path.parent.name for path in tmp_path.glob("copies/data/*/*")}
 
     with ExitStack() as stack:
         local = stack.enter_context(strata.open(folder.folder / "warehouse"))
@@ -189,20 +189,20 @@ def test_python_fetches_what_is_asked_for_and_all_of_one_snapshot(
         assert (distant.tables, tables()) == (local.tables, set())
         few, expected = (opened.table("orders", blocks=(11, 12)) for opened in (distant, local))
         assert few.arrow() == expected.arrow()
-        assert len(list(tmp_path.glob("data/orders/*"))) == 1
+        assert len(list(tmp_path.glob("copies/data/orders/*"))) == 1
         assert tables() == {"blocks", "orders"}
         nothing = distant.table("orders", days=("1999-01-01", "1999-01-02"))
         assert nothing.arrow().num_rows == 0
         everything = distant.table("orders").polars().collect()
         assert_frame_equal(everything, local.table("orders").polars().collect())
         assert tables() == {"blocks", "orders"}
-        assert not list(tmp_path.glob("state/*"))
+        assert not list(tmp_path.glob("copies/state/*"))
         # What another process of this machine shows is of a later snapshot, and stays.
         shown = tmp_path / "current.duckdb"
         shown.write_bytes(b"of a later snapshot")
         joined = distant.table("orders").relation().join(distant.table("trades").relation(), "id")
         assert len(joined) == 0
-        assert list(tmp_path.glob("state/*"))
+        assert list(tmp_path.glob("copies/state/*"))
         assert shown.read_bytes() == b"of a later snapshot"
 
 

@@ -251,7 +251,7 @@ def test_where_no_copy_is_sound_the_error_names_the_part_and_the_remedy(
     for words in (
         f"{TABLE} of segment {FIRST} is sound nowhere",
         "no longer renders to the bytes that were loaded",
-        "load its segments again",
+        "run strata repair, then strata load",
     ):
         assert words in found.error
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.transforms.warehouse_kit import MemorySink, load_folder
 from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import TableSchema
-from transforms.warehouse.load.load_settings import LoadSettings
+from transforms.warehouse.load import loader
 
 
 class _Gate(MemorySink):
@@ -54,9 +54,10 @@ def main() -> None:
     options = parser.parse_args()
     if options.largest is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (options.largest, options.largest))
-    settings = LoadSettings(max_volume_bytes=1) if options.each else LoadSettings()
+    if options.each:
+        loader.VOLUME_BYTES = 1
     gate = _Gate(options.wait)
-    report = load_folder(options.root, options.folder, gate, settings)
+    report = load_folder(options.root, options.folder, gate)
     loaded = sorted({receipt.segment.file_name for receipt in report.receipts})
     failed = [refusal.reason for refusal in report.failures]
     print(json.dumps({"loaded": loaded, "failed": failed, "volumes": report.volumes}))

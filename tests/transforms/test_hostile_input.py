@@ -113,8 +113,8 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
     "a stray quote inside a value": (_ORDERS + ", row 1, column reference: the source has b'o\"e",),
     "text after a closing quote": (_ORDERS, _QUOTE.format(line=2)),
     "a value quoted without need": (_ORDERS + ", row 1, column reference: the source has b'\"one",),
-    "a bare CR in a value": (_ORDERS, "row 1, column reference holds a carriage return"),
-    "rows that end with CR LF": (_ORDERS, "row 1, column reduce_only holds a carriage return"),
+    "a bare CR in a value": (_ORDERS,),
+    "rows that end with CR LF": (_ORDERS,),
     "a last row without its line feed": ("{key}: history/orders does not end with a line feed",),
 }
 _MAKERS = {**REFUSED_ZIPS, **REFUSED_TABLES}

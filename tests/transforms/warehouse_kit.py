@@ -22,7 +22,6 @@ from transforms.tables.registry import TableSchema, known_table, known_tables
 from transforms.verifying.findings import Finding
 from transforms.verifying.verification import Verification
 from transforms.warehouse.checks.warehouse_check import Holding, WarehouseCheck
-from transforms.warehouse.load.load_settings import LoadSettings
 from transforms.warehouse.load.loader import LoadReport
 from transforms.warehouse.load.rendering import RenderedTable, rendered_table
 from transforms.warehouse.load.table_load import PartSink
@@ -91,11 +90,9 @@ class Held:
     sink: MemorySink
 
 
-def load_folder(
-    root: Path, folder: Path, sink: PartSink | None = None, settings: LoadSettings | None = None
-) -> LoadReport:
+def load_folder(root: Path, folder: Path, sink: PartSink | None = None) -> LoadReport:
     """Load all that is new in a folder, as a command does; returns what happened."""
-    warehouse, source = open_warehouse(root, settings=settings), Source(FolderStore(folder))
+    warehouse, source = open_warehouse(root), Source(FolderStore(folder))
     warehouse.record_refusals(warehouse.survey(source))
     return load_pending(warehouse, source, sink or MemorySink())
 

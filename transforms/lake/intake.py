@@ -28,7 +28,7 @@ from transforms.warehouse.checks.file_check import (
 )
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.raw_cells import RowCounts, row_counts
-from transforms.warehouse.load.rendering import rendering_problem, table_digests
+from transforms.warehouse.load.rendering import rendering_problem
 from transforms.warehouse.load.segment_checks import check_keys_and_heights
 from transforms.warehouse.load.volume_storage import store_volume
 from transforms.warehouse.load.volumes import finish_run
@@ -189,8 +189,7 @@ class _TableIntake:
         def source(schema: TableSchema) -> str:
             return rows_sql(self.table, schema.columns, files)
 
-        digests = table_digests(self.con, source, self.receipts, self.scratch)
-        if problem := rendering_problem(digests):
+        if problem := rendering_problem(self.con, source, self.receipts, self.scratch):
             raise IntegrityError(f"table {self.table} of {problem}")
         proven: list[Receipt] = []
         for schema, group in groupby(self.receipts, key=attrgetter("schema")):

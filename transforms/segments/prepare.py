@@ -11,7 +11,6 @@ from pathlib import Path
 from transforms.block_range import BlockRange
 from transforms.errors import SegmentError
 from transforms.segments.cid import CidHasher
-from transforms.segments.id_chain import IdRun, index_contradiction, other_id
 from transforms.segments.inventory import SegmentFile
 from transforms.segments.segment_zip import SegmentZip, TableFile
 from transforms.segments.source import Source
@@ -43,19 +42,6 @@ class PreparedSegment:
     def bytes(self) -> int:
         """The size of the extracted CSVs."""
         return sum(table.bytes for table in self.tables.values())
-
-    @property
-    def id_run(self) -> IdRun:
-        """The segment as the chain of ids has it."""
-        return IdRun(self.blocks, self.blocks, self.segment_id, self.previous_id)
-
-    @property
-    def index_contradiction(self) -> str:
-        """What is wrong where the source's `index.json` names another id; empty where it is not."""
-        name, index_id = self.file.name.file_name, self.file.index_id
-        if not other_id(self.segment_id, index_id):
-            return ""
-        return index_contradiction(name, self.segment_id, index_id)
 
 
 def prepare(source: Source, file: SegmentFile, folder: Path) -> PreparedSegment:

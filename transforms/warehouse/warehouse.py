@@ -14,7 +14,7 @@ lake/            versions of the lake's tables, as this machine left them
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -31,7 +31,6 @@ from transforms.segments.quarantine import QuarantinedFile
 from transforms.segments.source import Source
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.load.load_settings import LoadSettings, Progress
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.merge.merge_plan import MOST_PARTIAL
@@ -49,13 +48,15 @@ if TYPE_CHECKING:
 # or merges is imported where that is done.
 _log = logging.getLogger(__name__)
 
+Progress = Callable[[int], None]
+"""Called with the bytes that were just done."""
+
 
 class Warehouse:
     """One chain's warehouse. Nothing touches the store until it is used."""
 
-    def __init__(self, backing: Backing, settings: LoadSettings | None = None) -> None:
+    def __init__(self, backing: Backing) -> None:
         self._backing = backing
-        self._settings = settings or LoadSettings()
 
     def __repr__(self) -> str:
         return f"Warehouse({self.describe()})"
@@ -166,7 +167,7 @@ class Warehouse:
         if not new_files:
             return LoadReport()
         with scratch_folder(self._backing.scratch) as scratch:
-            loader = Loader(self._backing, scratch, source, sink, self._settings, progress)
+            loader = Loader(self._backing, scratch, source, sink, progress)
             loader.load(sorted(new_files, key=lambda file: file.blocks))
         with self.one_look():
             self.tidy_up()
@@ -180,7 +181,7 @@ class Warehouse:
         try:
             # One process of a machine at a time; of several machines the slower one gives in.
             with suppress(BusyError), exclusive(self.cache / ".merging.lock", wait_seconds=0):
-                merge(self._backing, self._settings)
+                merge(self._backing)
         except (IntegrityError, Error) as error:
             _log.warning("volumes were not merged; strata verify says what is damaged: %s", error)
         except MemoryLimitError as error:
@@ -268,7 +269,7 @@ class Warehouse:
         from transforms.warehouse.merge.compaction import merge
 
         check_not_older(self._backing, self.snapshot())
-        merged = merge(self._backing, self._settings, most_partial)
+        merged = merge(self._backing, most_partial)
         self.show()
         self.sweep()
         return merged
@@ -279,6 +280,7 @@ class Warehouse:
         """Delete files that only snapshots older than the grace period name; see `sweep`."""
         sweep_scratch(self._backing.scratch)
         remove_spills(self.current, grace_seconds)
+        self._backing.files.evict()
         snapshot = self.snapshot()
         if snapshot is None:
             return []

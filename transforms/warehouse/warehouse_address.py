@@ -12,17 +12,15 @@ from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import S3Options
 from transforms.stores.store_address import open_store
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.files.local_files import CACHES
-from transforms.warehouse.load.load_settings import LoadSettings
+from transforms.warehouse.files.local_files import CACHES, MOST_CACHE_BYTES
 from transforms.warehouse.warehouse import Warehouse
 
 
 def open_warehouse(
     place: str | Path,
     cache: Path | None = None,
-    settings: LoadSettings | None = None,
     *,
-    cache_bytes: int | None = None,
+    cache_bytes: int = MOST_CACHE_BYTES,
     memory_mb: int = MEMORY_MB,
     options: S3Options | None = None,
 ) -> Warehouse:
@@ -44,5 +42,4 @@ def open_warehouse(
     cache = (cache or CACHES / name).expanduser().absolute()
     for folder in [cache] if log is None else [log.parent.resolve(), cache.resolve()]:
         check_folder(folder)
-    backing = Backing(store, cache, cache_bytes, memory_mb)
-    return Warehouse(backing, settings)
+    return Warehouse(Backing(store, cache, cache_bytes, memory_mb))

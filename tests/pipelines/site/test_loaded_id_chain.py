@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 from exporters.archive.sums import entries_chain
@@ -74,10 +73,3 @@ def test_the_word_of_an_index_that_is_wrong_is_a_finding(settings: Settings, sit
     ((place, what),) = _findings(site)
     assert place == "kit-chain-1-1-10.zip"
     assert what.startswith(f"kit-chain-1-1-10.zip has the id {ids[0]} by its bytes, but")
-
-
-def test_the_setting_refuses_what_contradicts_the_chain(settings: Settings) -> None:
-    _chain(settings, 1)
-    site = Site(replace(settings, require_id_chain=True))
-    site.warehouse.load(site.source, site.warehouse.survey(site.source).pending, site.stage)
-    assert [file.key for file in site.warehouse.quarantined()] == ["kit-chain-1-11-20.zip"]

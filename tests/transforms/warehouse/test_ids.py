@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import json
-import logging
 from pathlib import Path
-
-import pytest
 
 from tests.cid_kit import cid_of
 from tests.transforms.warehouse_kit import (
     history_segment,
     load_folder,
-    quarantine_reasons,
-    query,
 )
 from transforms.segments.cid import CidHasher
-from transforms.warehouse.load.load_settings import LoadSettings
 from transforms.warehouse.load.loader import LoadReport
 from transforms.warehouse.manifests.receipts import LoadedSegment
 from transforms.warehouse.warehouse_address import open_warehouse
-
-_STRICT = LoadSettings(require_id_chain=True)
 
 
 def _other(name: str) -> str:
@@ -81,106 +73,21 @@ def test_ids_survive_compaction_and_the_loss_of_the_log(tmp_path: Path) -> None:
     assert [segment.segment_id for segment in before] == ids
 
 
-def _warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [one.getMessage() for one in caplog.records if one.name.startswith("transforms.ware")]
-
-
-def test_an_index_that_names_another_id_is_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (own,), other = _chain(tmp_path / "s", 1), _other("x")
-    _index(tmp_path / "s", {"File": "kit-chain-1-1-2.zip", "HistorySegmentID": other})
-    with caplog.at_level(logging.WARNING):
-        assert _loaded(load_folder(tmp_path / "w", tmp_path / "s")) == ["1-2"]
-    sentence = (
-        f"kit-chain-1-1-2.zip has the id {own} by its bytes, but {other} by the source's "
-        "index.json: get the file again, or correct the index"
-    )
-    assert _warnings(caplog) == [sentence]
-    report = load_folder(tmp_path / "strict", tmp_path / "s", settings=_STRICT)
-    assert [refusal.reason for refusal in report.failures] == [sentence]
-
-
-@pytest.mark.parametrize("at_once", [True, False])
-def test_a_segment_of_another_history_is_a_warning_or_refused(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, *, at_once: bool
-) -> None:
-    folder = tmp_path / "s"
-    (own,) = _chain(folder, 1)
-    if not at_once:
-        for root in ("w", "strict"):
-            load_folder(tmp_path / root, folder)
-    ids = _chain(folder, 2, 1, _other("x"))
-    with caplog.at_level(logging.WARNING):
-        load_folder(tmp_path / "w", folder)
-    sentence = (
-        f"segment 1-2 has the id {own}, but segment 3-4 (id {ids[0]}) was made after "
-        f"{_other('x')}: one of the two is of another history; get both from another source"
-    )
-    assert _warnings(caplog) == [sentence]
-    assert len(_held(tmp_path / "w")) == 3
-    report = load_folder(tmp_path / "strict", folder, settings=_STRICT)
-    assert [refusal.reason for refusal in report.failures] == [sentence]
-    assert quarantine_reasons(open_warehouse(tmp_path / "strict")) == {
-        "kit-chain-1-3-4.zip": sentence
-    }
-    assert [str(one.blocks) for one in _held(tmp_path / "strict")] == ["1-2", "5-6"]
-
-
-def test_what_is_said_of_a_batch_is_not_said_again_where_parts_of_it_are_loaded_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    _chain(tmp_path / "s", 1)
-    _chain(tmp_path / "s", 1, 1, _other("x"))
-    history_segment(tmp_path / "s", first=5, last=6, tables={"orders": b"id,price\n1\n"})
-    report = load_folder(tmp_path / "w", tmp_path / "s")
-    assert [refusal.key for refusal in report.failures] == ["kit-chain-1-5-6.zip"]
-    assert len(_warnings(caplog)) == 1
-
-
-def test_a_segment_that_its_loaded_successor_was_not_made_after_is_refused(tmp_path: Path) -> None:
-    later = _chain(tmp_path / "later", 2, 1, _other("x"))
-    load_folder(tmp_path / "w", tmp_path / "later")
-    (own,) = _chain(tmp_path / "s", 1)
-    report = load_folder(tmp_path / "w", tmp_path / "s", settings=_STRICT)
-    assert [refusal.reason for refusal in report.failures] == [
-        f"segment 1-2 has the id {own}, but segment 3-4 (id {later[0]}) was made after "
-        f"{_other('x')}: one of the two is of another history; get both from another source"
-    ]
-
-
-def test_a_predecessor_that_is_refused_decides_about_nobody(tmp_path: Path) -> None:
-    """In one batch: the first cannot be loaded, so nothing is known of the second's past."""
-    history_segment(tmp_path / "s", last=2, tables={"orders": b"id,price\n1\n"})
-    _chain(tmp_path / "s", 1, 1, _other("x"))
-    report = load_folder(tmp_path / "w", tmp_path / "s", settings=_STRICT)
-    assert [refusal.key for refusal in report.failures] == ["kit-chain-1-1-2.zip"]
-    assert _loaded(report) == ["3-4"]
-
-
-def test_what_is_no_id_says_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_no_id_is_loaded_like_any_other(tmp_path: Path) -> None:
     history_segment(tmp_path / "s", last=2, previous_id="fake-cid-0")
     history_segment(tmp_path / "s", first=3, last=4, previous_id="fake-cid-1")
     _index(tmp_path / "s", {"File": "kit-chain-1-3-4.zip", "HistorySegmentID": "fake-cid-2"})
-    report = load_folder(tmp_path / "w", tmp_path / "s", settings=_STRICT)
+    report = load_folder(tmp_path / "w", tmp_path / "s")
     assert _loaded(report) == ["1-2", "3-4"]
-    assert _warnings(caplog) == []
 
 
-def _shown(root: Path) -> list[tuple[object, ...]]:
-    return query(
-        open_warehouse(root),
-        "select first_block, segment_id, index_id from strata.segments order by 1",
-    )
-
-
-def test_ids_that_are_no_text_at_all_are_stored_and_say_nothing(tmp_path: Path) -> None:
+def test_ids_that_are_no_text_at_all_are_stored_(tmp_path: Path) -> None:
     """JSON may hold halves of surrogate pairs, which no column of text can."""
     history_segment(tmp_path / "s", last=2, metadata={"PreviousHistorySegmentID": "\ud800" * 200})
     (tmp_path / "s" / "index.json").write_text(
         json.dumps([{"File": "kit-chain-1-1-2.zip", "HistorySegmentID": "\udfff"}])
     )
-    load_folder(tmp_path / "w", tmp_path / "s", settings=_STRICT)
+    load_folder(tmp_path / "w", tmp_path / "s")
     (held,) = _held(tmp_path / "w")
     assert (held.previous_id, held.index_id) == ("\\ud800" * 100, "\\udfff")
 

@@ -246,7 +246,7 @@ def test_a_damaged_data_file_is_found_and_named(small: Warehouse, damage: str) -
 @pytest.mark.parametrize("damage", ["emptied", "cut in half", "flipped at 0.1%"])
 def test_a_damaged_data_file_is_not_rendered(small: Warehouse, damage: str) -> None:
     _DAMAGES[damage](_data(small))
-    with pytest.raises(IntegrityError, match="is damaged, run strata repair and load its"):
+    with pytest.raises(IntegrityError, match="run strata repair, then strata load"):
         render(small, BlockRange(1, 2), "orders")
 
 
@@ -313,7 +313,7 @@ def test_an_index_file_that_does_not_follow_from_its_volume_is_found(
     with closing(sqlite3.connect(path)) as file, file:
         file.execute(f"delete from {table}")
     backing = warehouse.backing
-    other = store_new(backing.store, backing.files, "index", volume.blocks, path)
+    other = store_new(backing, "index", volume.blocks, path)
     backing.log.commit(
         lambda newest: newest.with_volumes(
             replace(item, index=other) if item.key == volume.key else item

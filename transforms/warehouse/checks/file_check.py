@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from transforms.duck import Connection, quote_files
 from transforms.duck_files import FOREIGN_LOG, log_beside
-from transforms.errors import ConfigError, IntegrityError
+from transforms.errors import IntegrityError
 from transforms.objects import StoredFile
 from transforms.stores.store import content_sha256
 from transforms.tables.file_columns import OWN_TYPES, FileColumn, duck_type
@@ -17,7 +16,7 @@ from transforms.tables.registry import TableSchema, fold_case
 from transforms.verifying.findings import REPAIR, Finding, Problem, Remedy, unreadable
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.lost_files import MISSING, damage
-from transforms.warehouse.load.rendering import rendering_problem, table_digests
+from transforms.warehouse.load.rendering import rendering_problem
 from transforms.warehouse.manifests.data_files import file_sql, rows_sql, state_sql
 from transforms.warehouse.manifests.receipts import Receipt
 
@@ -25,11 +24,9 @@ from transforms.warehouse.manifests.receipts import Receipt
 def file_findings(backing: Backing, file: StoredFile, remedy: Remedy) -> Iterator[Finding]:
     """Hash a file that a snapshot names; of a bucket's, also the copy in this machine's cache."""
     place = backing.store.describe(file.key)
-    local = backing.store.path(file.key)
-    with suppress(ConfigError):  # the cache keeps no copies of that kind
-        local = local or backing.files.path(file)
+    local = backing.files.path(file)
     copy = None if backing.store.path(file.key) else local
-    if local and (log := log_beside(local)):
+    if log := log_beside(local):
         yield Finding(Problem.DAMAGED, str(log), FOREIGN_LOG, REPAIR)
     try:
         if copy and not copy.exists():
@@ -82,7 +79,7 @@ def csvs_problem(con: Connection, path: Path, receipts: Sequence[Receipt], scrat
         return rows_sql(schema.table, schema.columns, [path])
 
     problem = rows_problem(con, path, receipts)
-    return problem or rendering_problem(table_digests(con, source, receipts, scratch))
+    return problem or rendering_problem(con, source, receipts, scratch)
 
 
 def state_problem(con: Connection, path: Path, receipts: Sequence[Receipt], scratch: Path) -> str:
@@ -92,7 +89,6 @@ def state_problem(con: Connection, path: Path, receipts: Sequence[Receipt], scra
         return state_sql(schema.table, [path])
 
     problems = (
-        (receipt.table, rendering_problem(table_digests(con, source, [receipt], scratch)))
-        for receipt in receipts
+        (receipt.table, rendering_problem(con, source, [receipt], scratch)) for receipt in receipts
     )
     return "; ".join(f"{table}: {problem}" for table, problem in problems if problem)

@@ -9,7 +9,7 @@ from pathlib import Path
 from transforms.memory import MEMORY_MB, memory_text, rendering_text
 from transforms.stores.store import Store
 from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.files.local_files import LocalFiles
+from transforms.warehouse.files.local_files import MOST_CACHE_BYTES, LocalFiles
 from transforms.warehouse.log.log import Log
 from transforms.warehouse.log.snapshot import Snapshot
 
@@ -18,13 +18,13 @@ from transforms.warehouse.log.snapshot import Snapshot
 class Backing:
     """The store of a warehouse, and the folder where this machine keeps what is its own.
 
-    `cache_bytes` bounds the copies of a bucket's files (None: the default), `memory_mb` what each
-    DuckDB that works on them may hold in memory, in MB.
+    `cache_bytes` bounds the copies of a bucket's files, `memory_mb` what each DuckDB that works on
+    them may hold in memory, in MB.
     """
 
     store: Store
     cache: Path
-    cache_bytes: int | None = None
+    cache_bytes: int = MOST_CACHE_BYTES
     memory_mb: int = MEMORY_MB
 
     @cached_property
@@ -35,8 +35,6 @@ class Backing:
     @cached_property
     def files(self) -> LocalFiles:
         """The volumes and other files as files of this machine."""
-        if self.cache_bytes is None:
-            return LocalFiles(self.store, self.cache)
         return LocalFiles(self.store, self.cache, self.cache_bytes)
 
     @property

@@ -10,20 +10,23 @@ import hashlib
 import os
 import time
 from collections.abc import Iterable, Iterator
-from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from threading import Event
-from typing import BinaryIO
 
 from transforms.duck_files import FOREIGN_LOG, log_beside, remove_log
-from transforms.errors import ConfigError, IntegrityError, MissingFileError
-from transforms.files import commit_file, new_file
+from transforms.errors import IntegrityError, MissingFileError
+from transforms.files import commit_file, naming_full_disk, new_file
 from transforms.objects import StoredFile
-from transforms.scratch import scratch_folder, sweep_scratch
-from transforms.stores.store import CHUNK_BYTES, Store, checked_key, content_sha256, read_as_is
-from transforms.warehouse.files.leases import Leases
+from transforms.scratch import exclusive, scratch_folder, sweep_scratch
+from transforms.stores.store import (
+    CHUNK_BYTES,
+    Store,
+    asked_together,
+    checked_key,
+    content_sha256,
+    read_as_is,
+)
 
 CACHES = Path("~/.cache/strata")
 """Where this machine's folders for buckets are unless something else is said."""
@@ -31,11 +34,9 @@ CACHES = Path("~/.cache/strata")
 MOST_CACHE_BYTES = 100 * 2**30
 """How many bytes of copies a cache holds unless a setting says otherwise."""
 
-_FOLDERS = ("manifests", "data", "index", "state", "spam")
-_REMEDIES = {
-    "index": "run strata repair, which makes it again",
-    "spam": "run strata repair, then strata load",
-}
+REMEDY = "run strata repair, then strata load"
+"""What to do about a file that is missing or damaged."""
+
 _DOWNLOADS = 4
 
 
@@ -49,22 +50,17 @@ class LocalFiles:
 
     def __init__(self, store: Store, cache: Path, most_bytes: int = MOST_CACHE_BYTES) -> None:
         self._store = store
-        self._cache = cache
         self._most_bytes = most_bytes
         # Of thousands of files, again for each snapshot.
         self._own_path = lru_cache(maxsize=16_384)(store.path)
-        self._copies = store.path(_FOLDERS[0]) is None
-        self._leases = Leases(cache / "leases")
+        self._is_folder = store.path("data") is not None
+        self._copies = cache / "copies"
+        self._leases = cache / "leases"
         self._scratch = cache / "scratch"
 
     def path(self, file: StoredFile) -> Path:
-        """Where the file lies once it is here. Raises `ConfigError` for a key that has no copy."""
-        own = self._own_path(file.key)
-        if own is not None:
-            return own
-        if file.key.split("/")[0] not in _FOLDERS:
-            raise ConfigError(f"{file.key!r} is no key of {', '.join(_FOLDERS)}: it has no copy")
-        return self._cache / checked_key(file.key)
+        """Where the file lies once it is here."""
+        return self._own_path(file.key) or self._copies / checked_key(file.key)
 
     def bring(self, files: Iterable[StoredFile], *, recheck: bool = False) -> None:
         """Make all of `files` local, as `hold` does, but let them be removed again afterwards."""
@@ -83,15 +79,19 @@ class LocalFiles:
         whole before stays, nothing else does.
         """
         unique_files = list(dict.fromkeys(files))
-        if not self._copies:
+        if self._is_folder:
             for file in unique_files:
                 self._check_own(file, recheck=recheck)
             yield
             return
-        with self._leases.lease(unique_files):
-            lacking = [f for f in unique_files if not self._is_here(f, recheck=recheck)]
+        with scratch_folder(self._leases) as lease:
+            held = lease / "held"
+            # Who evicts sees the lease, or has done so before it is asked what is here.
+            with exclusive(self._lock), naming_full_disk(held):
+                held.write_text("".join(f"{file.key}\n" for file in unique_files))
+            lacking = [file for file in unique_files if not self._is_here(file, recheck=recheck)]
             if lacking:
-                self.evict()  # the lease counts for what is not here yet
+                self.evict(room=sum(file.size for file in lacking))
                 self._download(lacking)
             yield
 
@@ -101,131 +101,92 @@ class LocalFiles:
         `source` must be on the file system of the cache. Nothing happens where the store is a
         folder. Hold the file afterwards to be sure of it.
         """
-        if not self._copies:
-            return
-        os.utime(source)  # used now: nothing that was used earlier stays in its place
-        remove_log(self.path(file))
-        commit_file(source, self.path(file))
-        self.evict()
+        if not self._is_folder:
+            os.utime(source)  # used now: nothing that was used earlier stays in its place
+            commit_file(source, self.path(file))
 
-    def evict(self) -> int:
-        """Remove copies beyond `most_bytes`, least recently used first; returns the bytes freed.
+    def evict(self, room: int = 0) -> int:
+        """Remove copies, least recently used first, until `room` is left; returns the bytes freed.
 
-        What is held counts and stays. Raises `ConfigError` where the cache is a folder that holds a
-        warehouse: its files are no copies.
+        What is held counts and stays.
         """
-        if not self._copies:
+        if self._is_folder:
             return 0
-        if (self._cache / "log").is_dir():
-            raise ConfigError(
-                f"the cache {self._cache} of {self._store.describe()} is the folder of another "
-                "warehouse: name another folder for the cache"
-            )
         freed = 0
-        with self._leases.pausing() as leased:
-            free = [file for file in self._listed() if file[1] not in leased]
-            excess = sum(leased.values()) + sum(size for _, _, size in free) - self._most_bytes
-            for _, key, size in sorted(free):
+        with exclusive(self._lock):
+            sweep_scratch(self._leases)  # of processes that died
+            held: set[Path] = set()
+            for lease in self._leases.glob("*/held"):
+                with suppress(FileNotFoundError):  # it ended just now
+                    held.update(self._copies / key for key in lease.read_text().splitlines())
+            stats = {path: path.lstat() for path in self._copies.rglob("*") if not path.is_dir()}
+            excess = sum(each.st_size for each in stats.values()) + room - self._most_bytes
+            for path in sorted(stats.keys() - held, key=lambda path: stats[path].st_atime_ns):
                 if freed >= excess:
                     break
-                (self._cache / key).unlink(missing_ok=True)
-                freed += size
+                path.unlink()
+                freed += stats[path].st_size
         return freed
 
-    def _check_own(self, file: StoredFile, *, recheck: bool) -> None:
-        """Compare a folder's own file with its size, which costs nothing, or with its hash.
+    @property
+    def _lock(self) -> Path:
+        return self._leases / "evicting"
 
-        A log beside it is none of ours.
-        """
-        path = self.path(file)
+    def _check_own(self, file: StoredFile, *, recheck: bool) -> None:
+        """Raise where a folder's own file is missing or damaged."""
         try:
-            size = path.stat().st_size
+            problem = self._problem(file, recheck=recheck)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise self._missing(file) from error
-        if log := log_beside(path):
-            raise IntegrityError(f"{log}: {FOREIGN_LOG}: run strata repair, which removes the log")
-        if size != file.size:
-            problem = f"has {size} bytes and the warehouse's log names {file.size}"
-        elif recheck and content_sha256(path) != file.sha256:
-            problem = f"does not hash to {file.sha256}"
-        else:
-            return
-        raise IntegrityError(
-            f"{self._store.describe(file.key)} {problem}: it is damaged, run strata repair and "
-            "load its segments again"
-        )
+        if problem:
+            raise IntegrityError(f"{self._store.describe(file.key)} {problem}: {REMEDY}")
 
     def _is_here(self, file: StoredFile, *, recheck: bool) -> bool:
         """Whether a copy can be believed; if so, it counts as used now."""
-        path = self.path(file)
         with suppress(FileNotFoundError):
-            stats = path.stat()
-            if log_beside(path):
-                return False
-            if stats.st_size == file.size and not (recheck and content_sha256(path) != file.sha256):
+            if not self._problem(file, recheck=recheck):
+                path = self.path(file)
                 # Readers that cache by the time of the last write need not read it again.
-                now = time.time_ns()
-                os.utime(path, ns=(now, stats.st_mtime_ns))
+                os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
                 return True
         return False
 
-    def _listed(self) -> Iterator[tuple[int, str, int]]:
-        """The copies: when each was last used, its key, its size."""
-        folders = [*_FOLDERS]
-        while folders:
-            folder = folders.pop()
-            with suppress(FileNotFoundError), os.scandir(self._cache / folder) as entries:
-                for entry in entries:
-                    if entry.is_file(follow_symlinks=False):
-                        stats = entry.stat()
-                        yield stats.st_atime_ns, f"{folder}/{entry.name}", stats.st_size
-                    elif entry.is_dir(follow_symlinks=False):
-                        folders.append(f"{folder}/{entry.name}")
+    def _problem(self, file: StoredFile, *, recheck: bool) -> str:
+        """What is wrong with a file here by its size, which costs nothing, or by its hash."""
+        path = self.path(file)
+        size = path.stat().st_size
+        if log := log_beside(path):
+            return f"has {log.name} beside it: {FOREIGN_LOG}"
+        if size != file.size:
+            return f"is damaged: it has {size} bytes and the warehouse's log names {file.size}"
+        if recheck and content_sha256(path) != file.sha256:
+            return f"is damaged: it does not hash to {file.sha256}"
+        return ""
 
     def _download(self, lacking: list[StoredFile]) -> None:
         sweep_scratch(self._scratch)
-        stop = Event()
-        with scratch_folder(self._scratch) as scratch, ThreadPoolExecutor(_DOWNLOADS) as pool:
-            running = [pool.submit(self._copy, file, scratch, stop) for file in lacking]
-            try:
-                for future in as_completed(running):
-                    future.result()
-            finally:  # the others need not go on where one has failed
-                stop.set()
-                pool.shutdown(cancel_futures=True)
+        with scratch_folder(self._scratch) as scratch:
+            [*asked_together(self._store, partial(self._copy, scratch), lacking, _DOWNLOADS)]
 
-    def _copy(self, file: StoredFile, scratch: Path, stop: Event) -> None:
+    def _copy(self, scratch: Path, file: StoredFile) -> None:
+        digest, size = hashlib.sha256(), 0
         remove_log(self.path(file))
         with new_file(self.path(file), scratch) as copy:
-            result = self._fetched(file, copy, stop)
-            if result != (file.size, file.sha256):  # damaged on the way, perhaps: once more
-                copy.seek(0)
-                copy.truncate()
-                result = self._fetched(file, copy, stop)
-            if result != (file.size, file.sha256):
+            try:
+                while chunk := read_as_is(self._store, file.key, size, CHUNK_BYTES):
+                    digest.update(chunk)
+                    copy.write(chunk)
+                    size += len(chunk)
+                    if len(chunk) < CHUNK_BYTES:
+                        break  # the end, without asking for what lies behind it
+            except FileNotFoundError as error:
+                raise self._missing(file) from error
+            if (size, digest.hexdigest()) != (file.size, file.sha256):
                 raise IntegrityError(
-                    f"{self._store.describe(file.key)} gave {result[0]} bytes that hash to "
-                    f"{result[1]}, where the warehouse's log names {file.size} bytes that hash to "
-                    f"{file.sha256}: try again, in case they were damaged on the way; if it stays "
-                    "so, put the object back from a backup, or run strata repair and load its "
-                    "segments again"
+                    f"{self._store.describe(file.key)} gave {size} bytes that hash to "
+                    f"{digest.hexdigest()}, where the warehouse's log names {file.size} bytes that "
+                    f"hash to {file.sha256}: try again; if it stays so, {REMEDY}"
                 )
 
-    def _fetched(self, file: StoredFile, copy: BinaryIO, stop: Event) -> tuple[int, str]:
-        digest, start = hashlib.sha256(), 0
-        try:
-            while chunk := read_as_is(self._store, file.key, start, CHUNK_BYTES):
-                digest.update(chunk)
-                copy.write(chunk)
-                start += len(chunk)
-                if stop.is_set():
-                    raise CancelledError
-                if len(chunk) < CHUNK_BYTES:
-                    break  # the end, without asking for what lies behind it
-        except FileNotFoundError as error:
-            raise self._missing(file) from error
-        return start, digest.hexdigest()
-
     def _missing(self, file: StoredFile) -> MissingFileError:
-        remedy = _REMEDIES.get(file.key.partition("/")[0], "run strata repair, then strata load")
-        return MissingFileError(f"{self._store.describe(file.key)} is missing: {remedy}")
+        return MissingFileError(f"{self._store.describe(file.key)} is missing: {REMEDY}")

@@ -8,14 +8,10 @@ from contextlib import suppress
 from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import StoredFile
 from transforms.stores.store import Store, asked_together, object_sha256
-from transforms.verifying.findings import Remedy
-from transforms.warehouse.files.local_files import LocalFiles
+from transforms.warehouse.files.local_files import REMEDY, LocalFiles
 
 MISSING = "is missing"
 DAMAGED = "is damaged: it has other bytes than when it was written"
-
-# By folder, in the order in which they are run.
-_COMMANDS = dict.fromkeys(("manifests", "data", "state", "spam"), "strata load")
 
 
 class LostFilesError(IntegrityError):
@@ -25,11 +21,7 @@ class LostFilesError(IntegrityError):
         first, *others = sorted(losses)
         self.count = len(losses)
         more = f" (and {len(others)} more files are lost)" if others else ""
-        description = f"{store.describe(first.key)} {losses[first]}{more}"
-        folders = {file.key.partition("/")[0] for file in losses}
-        after = (command for folder, command in _COMMANDS.items() if folder in folders)
-        remedy = Remedy(("strata repair", *dict.fromkeys(after)))
-        super().__init__(f"{description}: {remedy}")
+        super().__init__(f"{store.describe(first.key)} {losses[first]}{more}: {REMEDY}")
 
 
 def absent_files(store: Store, files: Iterable[StoredFile]) -> dict[StoredFile, str]:

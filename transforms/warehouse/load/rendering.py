@@ -8,11 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 import duckdb
 
-from transforms.block_range import BlockRange
 from transforms.duck import (
     Connection,
     naming_large,
@@ -21,9 +20,11 @@ from transforms.duck import (
 )
 from transforms.errors import ConfigError, IntegrityError
 from transforms.memory import RENDERING_LIMIT
-from transforms.tables.dialect import copy_sql
+from transforms.segments.segment_zip import TableFile
+from transforms.tables.conform import rendered
+from transforms.tables.dialect import copy_sql, select_list
 from transforms.tables.registry import TableSchema
-from transforms.warehouse.load.table_load import portions, render_sql
+from transforms.warehouse.files.local_files import REMEDY
 from transforms.warehouse.manifests.data_files import rows_sql
 from transforms.warehouse.manifests.receipts import Receipt
 
@@ -31,8 +32,9 @@ Source = Callable[[TableSchema], str]
 """From a table and its columns to SQL for rows with these."""
 
 _CHUNK = 1 << 20
-REMEDY = "the file is damaged, run strata repair and load its segments again"
 _FORBIDDEN_IN_NULL = ',"\r\n'
+# CSV bytes that are rendered at once, into a file of the scratch.
+_PORTION_BYTES = 128 * 10**6
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +62,19 @@ def rendered_table(
     `MemoryLimitError` where one row takes more than `memory_limit`.
     """
     check_null(null)
-    rendered = scratch / "table.csv"
+    path = scratch / "table.csv"
     with (
         working_connection(scratch, size=receipt.bytes, memory_limit=memory_limit) as con,
         readable(str(data), scratch),
     ):
         source = rows_sql(receipt.table, receipt.schema.columns, [data] if data else [])
-        header = _copy(con, source, [receipt], rendered, null)
-    with rendered.open("rb") as stream:
-        body = _stream(stream)
-        yield RenderedTable(
-            receipt, header, _verified(receipt, header, body) if null == "" else body
-        )
+        _render(con, source, [receipt], path, null)
+    names = (f'"{name}"' if name == null else name for name in receipt.schema.names)
+    header = (",".join(names) + "\n").encode()
+    with path.open("rb") as stream:
+        is_proven = null == ""
+        body = _verified(receipt, stream) if is_proven else iter(lambda: stream.read(_CHUNK), b"")
+        yield RenderedTable(receipt, header, body)
 
 
 def check_null(null: str) -> None:
@@ -94,82 +97,91 @@ def readable(what: str, scratch: Path, remedy: str = REMEDY) -> Iterator[None]:
         raise IntegrityError(f"{what} cannot be read ({reason}): {remedy}") from error
 
 
-def table_digests(
-    con: Connection, source: Source, receipts: Sequence[Receipt], scratch: Path
-) -> Iterator[tuple[Receipt, str]]:
-    """Render tables; yields each receipt with the SHA-256 of what comes.
+def rendering_problem(
+    con: Connection, source: Source, receipts: Iterable[Receipt], scratch: Path
+) -> str:
+    """The first CSV that rows do not render to as its receipt says; "" if there is none.
 
     The receipts ascend by table, then by block; `source` is what gives a table's rows with some
-    columns. Raises `IntegrityError` where a table has more rows than the receipts say.
+    columns.
     """
+    path = scratch / "table.csv"
     for schema, group in groupby(receipts, key=lambda receipt: receipt.schema):
         for alike in portions(group):
-            rendered = scratch / "table.csv"
-            header = _copy(con, source(schema), alike, rendered, "")
-            with rendered.open("rb") as stream:
+            _render(con, source(schema), alike, path, "")
+            with path.open("rb") as stream:
                 for receipt in alike:
-                    yield receipt, _digest(receipt, header, stream)
+                    digest = hashlib.sha256(schema.header)
+                    for chunk in _chunks(stream, receipt.bytes - len(schema.header)):
+                        digest.update(chunk)
+                    if digest.hexdigest() != receipt.sha256:
+                        return _difference(receipt, digest.hexdigest())
                 if stream.read(1):
-                    raise IntegrityError(
-                        f"table {schema.table} renders more rows than were loaded: {REMEDY}"
-                    )
+                    return f"segment {alike[-1].blocks} renders more rows than were loaded"
+    return ""
 
 
-def rendering_problem(digests: Iterable[tuple[Receipt, str]]) -> str:
-    """The first CSV that is another one than was loaded, and how many more."""
-    others = [
-        f"segment {receipt.blocks} renders to SHA-256 {digest}, not {receipt.sha256}"
-        for receipt, digest in digests
-        if digest != receipt.sha256
-    ]
-    more = f" (and {len(others) - 1} more of its segments)" if len(others) > 1 else ""
-    return f"{others[0]}{more}" if others else ""
+def write_csv(
+    con: Connection, rows: str, schema: TableSchema, path: Path, *, raw: bool, null: str = ""
+) -> None:
+    """Write rows, which lie in the order of their CSVs, as CSV text without a header.
+
+    `rows` is SQL, with its condition; unless `raw`, none keeps a text.
+    """
+    values = [(rendered(schema.table, column, raw=raw), column.name) for column in schema.columns]
+    query = f"select {select_list(values)} from {rows}"  # noqa: S608 - names are quoted
+    con.execute(copy_sql(query, path, header=False, null=null))
 
 
-def _digest(receipt: Receipt, header: bytes, stream: BinaryIO) -> str:
-    """The SHA-256 of a header and of as many bytes of a stream as the receipt says."""
-    digest = hashlib.sha256(header)
-    rest = receipt.bytes - len(header)
-    while rest > 0 and (chunk := stream.read(min(_CHUNK, rest))):
-        digest.update(chunk)
-        rest -= len(chunk)
-    return digest.hexdigest()
+_Csv = TypeVar("_Csv", TableFile, Receipt)
 
 
-def _copy(
+def portions(items: Iterable[_Csv]) -> Iterator[list[_Csv]]:
+    """Consecutive CSVs, as many as are rendered at once."""
+    portion: list[_Csv] = []
+    size = 0
+    for item in items:
+        if portion and size + item.bytes > _PORTION_BYTES:
+            yield portion
+            portion, size = [], 0
+        portion.append(item)
+        size += item.bytes
+    if portion:
+        yield portion
+
+
+def _render(
     con: Connection, source: str, receipts: Sequence[Receipt], path: Path, null: str
-) -> bytes:
-    """Write the bodies of consecutive segments of one schema to a file; returns their header."""
-    schema = receipts[0].schema
-    starts = BlockRange(receipts[0].blocks.first, receipts[-1].blocks.first)
-    raw = _has_texts(con, source, starts)
-    query = render_sql(source, schema, starts, raw=raw)
-    segments = " to ".join(dict.fromkeys(str(end.blocks) for end in (receipts[0], receipts[-1])))
+) -> None:
+    """Write the bodies of consecutive segments of one schema to a file."""
+    schema, ends = receipts[0].schema, [receipts[0].blocks, receipts[-1].blocks]
+    rows = f"{source} where _segment between {ends[0].first} and {ends[1].first}"
+    texts = con.execute(f"select 1 from {rows} and _raw is not null limit 1").fetchone()  # noqa: S608
+    segments = " to ".join(dict.fromkeys(map(str, ends)))
     with naming_large(f"table {schema.table} of segments {segments}", path.parent):
-        con.execute(copy_sql(query, path, header=False, null=null))
-    names = (f'"{name}"' if name == null else name for name in schema.names)
-    return (",".join(names) + "\n").encode()
+        write_csv(con, rows, schema, path, raw=texts is not None, null=null)
 
 
-def _has_texts(con: Connection, source: str, starts: BlockRange) -> bool:
-    """Whether any row of these segments keeps a text."""
-    where = f"_segment between {starts.first} and {starts.last} and _raw is not null"
-    return con.execute(f"select 1 from {source} where {where} limit 1").fetchone() is not None  # noqa: S608
-
-
-def _stream(stream: BinaryIO) -> Iterator[bytes]:
-    while chunk := stream.read(_CHUNK):
+def _chunks(stream: BinaryIO, size: int) -> Iterator[bytes]:
+    """So many bytes of a stream, or as many as there are."""
+    while size > 0 and (chunk := stream.read(min(_CHUNK, size))):
+        size -= len(chunk)
         yield chunk
 
 
-def _verified(receipt: Receipt, header: bytes, body: Iterator[bytes]) -> Iterator[bytes]:
-    digest = hashlib.sha256(header)
-    for chunk in body:
+def _verified(receipt: Receipt, stream: BinaryIO) -> Iterator[bytes]:
+    """A body to its end. Raises `IntegrityError` there where it is not that of the receipt."""
+    digest = hashlib.sha256(receipt.schema.header)
+    while chunk := stream.read(_CHUNK):
         digest.update(chunk)
         yield chunk
     if digest.hexdigest() != receipt.sha256:
-        raise IntegrityError(
-            f"table {receipt.table} of segment {receipt.blocks} no longer renders to the bytes "
-            f"that were loaded (SHA-256 {digest.hexdigest()}, recorded {receipt.sha256}): "
-            f"{REMEDY}"
-        )
+        problem = _difference(receipt, digest.hexdigest())
+        raise IntegrityError(f"table {receipt.table} of {problem}: {REMEDY}")
+
+
+def _difference(receipt: Receipt, digest: str) -> str:
+    return (
+        f"segment {receipt.blocks} no longer renders to the bytes that were loaded "
+        f"(SHA-256 {digest}, recorded {receipt.sha256})"
+    )

@@ -10,7 +10,6 @@ from transforms.objects import StoredFile
 from transforms.scratch import scratch_folder
 from transforms.stores.store import Store, asked_together, content_sha256, content_size
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.files.local_files import LocalFiles
 from transforms.warehouse.load.volumes import RunFiles
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.data_files import ALL_TABLES
@@ -29,19 +28,16 @@ _TYPES = {
 }
 
 
-def store_new(
-    store: Store, files: LocalFiles, folder: str, blocks: BlockRange, path: Path
-) -> StoredFile:
+def store_new(backing: Backing, folder: str, blocks: BlockRange, path: Path) -> StoredFile:
     """Put a file of `blocks` into a folder of the warehouse, under the name of its bytes.
 
     It is whole and verified there before anything can name it. `path` is gone afterwards: it is the
     object, or this machine's copy of it.
     """
     sha256 = content_sha256(path)
-    key = f"{folder}/{blocks.key}.{sha256}{path.suffix}"
-    file = store_file(store, key, sha256, path)
+    file = store_file(backing.store, f"{folder}/{blocks.key}.{sha256}{path.suffix}", sha256, path)
     if path.exists():
-        files.adopt(file, path)
+        backing.files.adopt(file, path)
         path.unlink(missing_ok=True)
     return file
 
@@ -58,23 +54,22 @@ def store_volume(
     `base` is the snapshot upon which it was built.
     """
     blocks = BlockRange(segments[0].blocks.first, segments[-1].blocks.last)
-    is_state = ALL_TABLES in run.data
-    folders = {table: STATE if is_state else f"{DATA}/{table}" for table in run.data}
-    paths = {folders[table]: path for table, path in run.data.items()}
+    folders = [STATE if table == ALL_TABLES else f"{DATA}/{table}" for table in run.data]
+    files = [*zip(folders, run.data.values(), strict=True)]
     if run.index:
-        paths[INDEX] = run.index
+        files.append((INDEX, run.index))
 
-    def put(folder: str) -> StoredFile:
-        return store_new(backing.store, backing.files, folder, blocks, paths[folder])
+    def put(file: tuple[str, Path]) -> StoredFile:
+        return store_new(backing, file[0], blocks, file[1])
 
-    stored = dict(zip(paths, asked_together(backing.store, put, paths), strict=True))
-    data = {table: stored[folder] for table, folder in folders.items()}
-    about = About(base.warehouse, base.number, data, stored.get(INDEX), run.times)
+    stored = [*asked_together(backing.store, put, files)]
+    index = stored.pop() if run.index else None
+    data = dict(zip(run.data, stored, strict=True))
+    about = About(base.warehouse, base.number, data, index, run.times)
     with scratch_folder(backing.scratch) as scratch:
         path = scratch / "manifest.parquet"
         write_manifest(path, about, segments, receipts)
-        folder = STATE if is_state else "manifests"
-        manifest = store_new(backing.store, backing.files, folder, blocks, path)
+        manifest = store_new(backing, STATE if ALL_TABLES in data else "manifests", blocks, path)
     return volume_of(manifest, about, segments, receipts)
 
 

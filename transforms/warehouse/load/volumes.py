@@ -7,8 +7,8 @@ table. What servers look up by key becomes an index file beside either.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,16 +23,13 @@ from transforms.duck_errors import ABOUT_DATA, OUT_OF_MEMORY, reason
 from transforms.errors import SegmentError
 from transforms.lookups.index_file import SUFFIX, new_index
 from transforms.lookups.lookup_tables import LookupSource, write_lookups
-from transforms.memory import RENDERING_LIMIT
 from transforms.segments.prepare import PreparedSegment
-from transforms.segments.segment_zip import TableFile
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.files.local_files import LocalFiles
-from transforms.warehouse.load.load_settings import LoadSettings
-from transforms.warehouse.load.table_load import FileTarget, PartSink, TableLoader, TableTarget
+from transforms.warehouse.load.table_load import PartSink, TableLoad
 from transforms.warehouse.manifests.data_files import ALL_TABLES, rows_sql, state_sql
 from transforms.warehouse.manifests.manifest_rows import read_times
-from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
+from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.manifests.shapes import Shape, Times, Volume, shapes_of
 
 _log = logging.getLogger(__name__)
@@ -50,30 +47,39 @@ class RunFiles:
     times: Times | None
 
 
-def write_history(
+def write_run(
     scratch: Path,
     segments: Sequence[PreparedSegment],
-    sink: PartSink,
-    settings: LoadSettings,
-    *,
-    memory_limit: str = RENDERING_LIMIT,
+    sink: PartSink | None,
+    memory_limit: str,
 ) -> tuple[RunFiles, list[Receipt]]:
-    """Write the history of consecutive segments as new files below `scratch`, proven.
+    """Write the tables of consecutive segments as new files below `scratch`, proven.
 
-    `sink` takes the CSV of the 15 history tables. Raises `SegmentError`, which names the segment at
-    fault where that is known.
+    With a sink they are history, and it takes the CSV of the 15 history tables; without one they
+    are the current state after a segment. Raises `SegmentError`, which names the segment at fault
+    where that is known.
     """
     receipts: list[Receipt] = []
-    data: dict[str, Path] = {}
-    with _loading(scratch, segments, settings, memory_limit) as con:
-        for table, files in _tables(segments):
-            target = FileTarget(table, scratch / f"{table}.parquet")
-            table_sink = sink if table in HISTORY_TABLES else None
-            loader = TableLoader(con, target, scratch, table_sink, table)
-            receipts += loader.load(files)
-            if target.path.exists():
-                data[table] = target.path
-        return finish_run(con, scratch, data, shapes_of(receipts)), receipts
+    state = None if sink is not None else scratch / "state.duckdb"
+    size = sum(segment.bytes for segment in segments)
+    with (
+        _data_errors(segments),
+        working_connection(scratch, size=size, memory_limit=memory_limit) as con,
+    ):
+        with new_database(con, state, "state", size) if state else nullcontext():
+            for table in sorted({table for segment in segments for table in segment.tables}):
+                place = f"state.main.{quote_name(table)}" if state else _file(scratch, table)
+                table_sink = sink if table in HISTORY_TABLES else None
+                load = TableLoad(con, table, place, scratch, table_sink)
+                receipts += load.load([s.tables[table] for s in segments if table in s.tables])
+        shapes = shapes_of(receipts)
+        data = {table: _file(scratch, table) for table in shapes}
+        data = {table: path for table, path in data.items() if path.exists()}
+        return finish_run(con, scratch, {ALL_TABLES: state} if state else data, shapes), receipts
+
+
+def _file(scratch: Path, table: str) -> Path:
+    return scratch / f"{table}.parquet"
 
 
 def finish_run(
@@ -125,42 +131,6 @@ def volume_sources(files: LocalFiles, volume: Volume) -> dict[str, LookupSource]
     return run_sources(data, volume.shapes)
 
 
-def write_state(
-    scratch: Path, segment: PreparedSegment, settings: LoadSettings, *, memory_limit: str
-) -> tuple[RunFiles, list[Receipt]]:
-    """Write the current state after a segment as new files below `scratch`, proven.
-
-    Raises `SegmentError`.
-    """
-    receipts: list[Receipt] = []
-    path = scratch / "state.duckdb"
-    with _loading(scratch, [segment], settings, memory_limit) as con:
-        with new_database(con, path, "state", segment.bytes):
-            for table, files in _tables([segment]):
-                target = TableTarget(f"state.main.{quote_name(table)}")
-                receipts += TableLoader(con, target, scratch, None, table).load(files)
-        return finish_run(con, scratch, {ALL_TABLES: path}, shapes_of(receipts)), receipts
-
-
-@contextmanager
-def _loading(
-    scratch: Path, segments: Sequence[PreparedSegment], settings: LoadSettings, memory_limit: str
-) -> Iterator[Connection]:
-    """Open a DuckDB to load segments, whose data are named where they are at fault."""
-    size, threads = sum(segment.bytes for segment in segments), settings.threads
-    with (
-        _data_errors(segments),
-        working_connection(scratch, size=size, threads=threads, memory_limit=memory_limit) as con,
-    ):
-        yield con
-
-
-def _tables(segments: Sequence[PreparedSegment]) -> Iterator[tuple[str, list[TableFile]]]:
-    """The tables of segments with their files, ascending."""
-    for table in sorted({table for segment in segments for table in segment.tables}):
-        yield table, [seg.tables[table] for seg in segments if table in seg.tables]
-
-
 @contextmanager
 def _data_errors(segments: Sequence[PreparedSegment]) -> Iterator[None]:
     """Raise what DuckDB says about the data of segments as `SegmentError`, named where one is."""
@@ -172,18 +142,3 @@ def _data_errors(segments: Sequence[PreparedSegment]) -> Iterator[None]:
             f"{names} cannot be loaded: DuckDB says {reason(error)}: report it, with the segment",
             names if len(segments) == 1 else "",
         ) from error
-
-
-def loaded_segment(segment: PreparedSegment, receipts: Iterable[Receipt]) -> LoadedSegment:
-    """The record of one segment from what was prepared and loaded."""
-    mine = [receipt for receipt in receipts if receipt.segment == segment.file.name]
-    return LoadedSegment(
-        segment.file.name,
-        segment.file.info,
-        segment.sha256,
-        segment.segment_id,
-        segment.previous_id,
-        sum(receipt.rows for receipt in mine),
-        sum(receipt.bytes for receipt in mine),
-        segment.file.index_id,
-    )

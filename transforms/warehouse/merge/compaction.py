@@ -15,8 +15,7 @@ from transforms.errors import IntegrityError
 from transforms.scratch import scratch_folder
 from transforms.tables.registry import TableSchema
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.load.load_settings import LoadSettings
-from transforms.warehouse.load.rendering import rendering_problem, table_digests
+from transforms.warehouse.load.rendering import rendering_problem
 from transforms.warehouse.load.volume_storage import store_volume
 from transforms.warehouse.load.volumes import finish_run
 from transforms.warehouse.log.log import Log
@@ -30,7 +29,7 @@ Merged = list[tuple[str, tuple[str, ...]]]
 """Which volumes became which: (new manifest, old ones), keys in the warehouse."""
 
 
-def merge(backing: Backing, settings: LoadSettings, most_partial: int = MOST_PARTIAL) -> Merged:
+def merge(backing: Backing, most_partial: int = MOST_PARTIAL) -> Merged:
     """Merge until nothing is worth merging; see `plan_merges` for `most_partial`.
 
     May be killed and run again, beside loads and readers. Raises `IntegrityError` where a merged
@@ -43,7 +42,7 @@ def merge(backing: Backing, settings: LoadSettings, most_partial: int = MOST_PAR
             break
         for volumes in runs:
             with scratch_folder(backing.scratch) as scratch:
-                merged = _merge(backing, scratch, volumes, snapshot, settings)
+                merged = _merge(backing, scratch, volumes, snapshot)
             old = {volume.key for volume in volumes}
             if not _replace(backing.log, old, merged):
                 return done  # another process compacts too: it goes on
@@ -64,20 +63,14 @@ def _replace(log: Log, old: set[str], merged: Volume) -> bool:
 
 
 def _merge(
-    backing: Backing,
-    scratch: Path,
-    volumes: Sequence[Volume],
-    snapshot: Snapshot,
-    settings: LoadSettings,
+    backing: Backing, scratch: Path, volumes: Sequence[Volume], snapshot: Snapshot
 ) -> Volume:
     """Write the merged volume and prove it; returns it as a snapshot will list it."""
     catalog = backing.catalog(snapshot).of_volumes(volumes)
     segments = [*catalog.segments.values()]
     receipts = [*catalog.receipts(BlockRange(volumes[0].blocks.first, volumes[-1].blocks.last))]
     shapes, data = shapes_of(receipts), dict[str, Path]()
-    with working_connection(
-        scratch, threads=settings.threads, memory_limit=backing.rendering_limit
-    ) as con:
+    with working_connection(scratch, memory_limit=backing.rendering_limit) as con:
         for table in sorted({table for volume in volumes for table in volume.data}):
             files = [volume.data[table] for volume in volumes if table in volume.data]
             mine = [receipt for receipt in receipts if receipt.table == table]
@@ -103,5 +96,5 @@ def _merge_table(
     def source(schema: TableSchema) -> str:
         return rows_sql(schema.table, schema.columns, [path])
 
-    if problem := rendering_problem(table_digests(con, source, receipts, path.parent)):
+    if problem := rendering_problem(con, source, receipts, path.parent):
         raise IntegrityError(f"merged, table {receipts[0].table} of {problem}: the old files stay")

@@ -20,7 +20,7 @@ from transforms.scratch import scratch_folder
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.lost_files import damage
 from transforms.warehouse.load.volume_storage import INDEX, store_new
-from transforms.warehouse.load.volumes import run_sources, write_index
+from transforms.warehouse.load.volumes import volume_sources, write_index
 from transforms.warehouse.log.addition import newest_states
 from transforms.warehouse.log.log import LOG, next_generation, snapshot_key
 from transforms.warehouse.log.snapshot import Snapshot, following, new_warehouse
@@ -238,11 +238,10 @@ class _Repair:
             scratch_folder(backing.scratch) as scratch,
             working_connection(scratch, memory_limit=backing.rendering_limit) as con,
         ):
-            data = {table: backing.files.path(file) for table, file in volume.data.items()}
-            path = write_index(con, scratch, run_sources(data, volume.shapes))
+            path = write_index(con, scratch, volume_sources(backing.files, volume))
             if path is None:
                 return volume
-            index = store_new(backing.store, backing.files, INDEX, volume.blocks, path)
+            index = store_new(backing, INDEX, volume.blocks, path)
             return replace(volume, index=index)
 
     def _applied(self, newest: Snapshot) -> Snapshot:
@@ -317,7 +316,7 @@ def _length(info: ObjectInfo) -> tuple[int, str]:
 def remove_foreign_writes(backing: Backing) -> Iterator[RepairFinding]:
     """Remove what other programs wrote to files of DuckDB: logs beside them, views of their own."""
     for name in ("state", "spam"):
-        folder = backing.store.path(name) or backing.cache / name
+        folder = backing.store.path(name) or backing.cache / "copies" / name
         for log in sorted(folder.glob("*.duckdb.wal")):
             remove_log(log.with_suffix(""))
             yield RepairFinding(f"{name}/{log.name}", FOREIGN_LOG, "the log is removed")

@@ -36,8 +36,7 @@ from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES, known_tables, primary_key
 from transforms.warehouse.load import loader
-from transforms.warehouse.load.load_settings import LoadSettings
-from transforms.warehouse.load.volumes import RunFiles, write_history
+from transforms.warehouse.load.volumes import RunFiles, write_run
 from transforms.warehouse.manifests.manifest import manifest_receipts, read_about, read_manifest
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.warehouse import Warehouse
@@ -117,10 +116,13 @@ def test_joined_segments_are_one_volume_and_a_gap_parts_them(held: Held) -> None
     ]
 
 
-def test_a_volume_holds_no_more_bytes_than_the_settings_say(tmp_path: Path) -> None:
+def test_a_volume_that_has_its_bytes_takes_no_further_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loader, "VOLUME_BYTES", 1)
     for first in (1, 4, 7):
         history_segment(tmp_path / "s", first=first, last=first + 2)
-    report = load_folder(tmp_path / "w", tmp_path / "s", settings=LoadSettings(max_volume_bytes=1))
+    report = load_folder(tmp_path / "w", tmp_path / "s")
     assert len(report.volumes) == 3
     assert len(open_warehouse(tmp_path / "w").receipts()) == 3 * len(HISTORY_TABLES)
 
@@ -157,7 +159,7 @@ def test_a_manifest_says_what_was_loaded_and_where_it_lies(held: Held) -> None:
 
 
 def test_many_rows_and_files_come_back_in_order(tmp_path: Path) -> None:
-    """Enough rows for two of DuckDB's row groups and several files, read by several threads."""
+    """Enough rows for two of DuckDB's row groups, and several files."""
     header, row = pg_csv(*table_rows("orders", {"reference": "a,b"})).decode().splitlines()
     cells = row.partition(",")[2].removesuffix("0,f,f")
     for first in range(1, 123_001, 41_000):
@@ -170,7 +172,7 @@ def test_many_rows_and_files_come_back_in_order(tmp_path: Path) -> None:
         }
         history_segment(tmp_path / "s", first=first, last=heights[-1], tables=tables)
     sink = MemorySink()
-    report = load_folder(tmp_path / "w", tmp_path / "s", sink, LoadSettings(threads=3))
+    report = load_folder(tmp_path / "w", tmp_path / "s", sink)
     assert report.failures == []
     for (held_blocks, table), csv in sink.csvs.items():
         assert csv == entry_bytes(tmp_path / "s" / f"kit-chain-1-{held_blocks}.zip", table)
@@ -481,11 +483,11 @@ def test_bad_segments_of_a_batch_do_not_cost_many_tries_of_the_others(
         history_segment(tmp_path / "s", first=first, last=first + 1, tables=wrong)
     tries: list[int] = []
 
-    def counting(*args: Any, **options: Any) -> tuple[RunFiles, list[Receipt]]:
-        tries.append(len(options["segments"]))
-        return write_history(*args, **options)
+    def counting(*args: Any) -> tuple[RunFiles, list[Receipt]]:
+        tries.append(len(args[1]))
+        return write_run(*args)
 
-    monkeypatch.setattr(loader, "write_history", counting)
+    monkeypatch.setattr(loader, "write_run", counting)
     report = load_folder(tmp_path / "w", tmp_path / "s")
     assert len(report.failures) == len(bad)
     assert len({known.blocks for known in report.receipts}) == 12 - len(bad)
