@@ -379,7 +379,7 @@ def test_a_copy_of_a_buckets_file_is_fetched_anew(
 ) -> None:
     _, locations = place
     assert locations.cache
-    copy = _file_of(locations.cache, "data/orders")
+    copy = _file_of(locations.cache / "copies", "data/orders")
     data = copy.read_bytes()
     if when == "before":
         harm(copy)
@@ -410,7 +410,7 @@ def test_an_object_that_is_lost_in_a_bucket_is_said_though_this_machine_has_a_co
 ) -> None:
     server, locations = place
     assert locations.cache
-    copy = _file_of(locations.cache, "data/orders")
+    copy = _file_of(locations.cache / "copies", "data/orders")
     name = locations.warehouse.removeprefix("s3://").removesuffix("/w")
     key = f"w/data/orders/{copy.name}"
     if harm == "gone":

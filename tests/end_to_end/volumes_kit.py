@@ -32,7 +32,7 @@ TABLE = "trades"
 def many_volumes(root: Path, count: int) -> Warehouse:
     """A warehouse with the blocks from 1 to `count`, each a segment and a volume of its own."""
     warehouse = open_warehouse(root)
-    warehouse.begin()
+    warehouse.backing.log.begin()
     with TemporaryDirectory() as folder:
         volumes = list(_volumes(warehouse, count, Path(folder)))
     warehouse.backing.log.commit(
@@ -42,7 +42,7 @@ def many_volumes(root: Path, count: int) -> Warehouse:
 
 
 def _volumes(warehouse: Warehouse, count: int, folder: Path) -> Iterator[Volume]:
-    known, snapshot = known_table(TABLE, 1), warehouse.begin()
+    known, snapshot = known_table(TABLE, 1), warehouse.backing.log.begin()
     assert known is not None
     schema, header = known.schema, known.schema.header
     empty = (0, len(header), hashlib.sha256(header).hexdigest())

@@ -56,42 +56,30 @@ class Warehouse:
     """One chain's warehouse. Nothing touches the store until it is used."""
 
     def __init__(self, backing: Backing) -> None:
-        self._backing = backing
-
-    def __repr__(self) -> str:
-        return f"Warehouse({self.describe()})"
-
-    @property
-    def backing(self) -> Backing:
-        """Its store, its log and this machine's folder for it."""
-        return self._backing
+        self.backing = backing
 
     @property
     def cache(self) -> Path:
         """The folder where this machine keeps what is its own."""
-        return self._backing.cache
+        return self.backing.cache
 
     def describe(self) -> str:
         """Name it for a person: a folder or an `s3://` address."""
-        return self._backing.store.describe()
+        return self.backing.store.describe()
 
     @property
     def in_folder(self) -> bool:
         """Whether its store is a folder, so that its files are files of this machine."""
-        return self._backing.store.path("data") is not None
+        return self.backing.store.path("data") is not None
 
     @property
     def current(self) -> Path:
         """The file of views that an analyst opens; it is there, and new, after `connect`."""
-        return self._catalog_file.path()
-
-    @property
-    def _catalog_file(self) -> CatalogFile:
-        return CatalogFile.of(self._backing)
+        return CatalogFile.of(self.backing).path()
 
     def one_look(self) -> AbstractContextManager[None]:
         """Go by one look at the log in this block; see `Log.one_look`."""
-        return self._backing.log.one_look()
+        return self.backing.log.one_look()
 
     def snapshot(self) -> Snapshot | None:
         """The newest snapshot, None where the warehouse was never used.
@@ -99,26 +87,22 @@ class Warehouse:
         Raises `IntegrityError` where the log is damaged, lost, or older than what this machine has
         seen.
         """
-        snapshot = self._backing.log.newest()
+        snapshot = self.backing.log.newest()
         if snapshot is None:
-            check_not_lost(self._backing)
+            check_not_lost(self.backing)
         return snapshot
-
-    def begin(self) -> Snapshot:
-        """The newest snapshot; where the warehouse was never used, its first one is made."""
-        return self.snapshot() or self._backing.log.begin()
 
     def catalog(self) -> Catalog | None:
         """The newest snapshot for readers, None where nothing is loaded."""
         snapshot = self.snapshot()
         if snapshot is None or not snapshot.volumes:
             return None
-        return self._backing.catalog(snapshot)
+        return self.backing.catalog(snapshot)
 
     def last_seen(self) -> Catalog | None:
         """The newest snapshot that this machine has seen, for when the store is away."""
-        snapshot = self._backing.log.last_seen()
-        return self._backing.catalog(snapshot) if snapshot and snapshot.volumes else None
+        snapshot = self.backing.log.last_seen()
+        return self.backing.catalog(snapshot) if snapshot and snapshot.volumes else None
 
     def loaded_catalog(self) -> Catalog:
         """The newest snapshot for readers. Raises `ConfigError` where nothing is loaded."""
@@ -141,7 +125,7 @@ class Warehouse:
             listing = pool.submit(source.listing, known_for)
             catalog = self.catalog()
             contents = catalog.held() if catalog else NOTHING_HELD
-            quarantine, memory_mb = self.quarantined(), self._backing.memory_mb
+            quarantine, memory_mb = self.quarantined(), self.backing.memory_mb
             return survey(source, contents, quarantine, memory_mb, listing.result())
 
     def load(
@@ -159,15 +143,15 @@ class Warehouse:
         """
         from transforms.warehouse.load.loader import Loader, LoadReport
 
-        sweep_scratch(self._backing.scratch)
+        sweep_scratch(self.backing.scratch)
         with self.one_look():
-            check_not_older(self._backing, self.snapshot())
+            check_not_older(self.backing, self.snapshot())
             catalog = self.catalog()
             new_files = [f for f in files if catalog is None or catalog.needs(f.blocks)]
         if not new_files:
             return LoadReport()
-        with scratch_folder(self._backing.scratch) as scratch:
-            loader = Loader(self._backing, scratch, source, sink, progress)
+        with scratch_folder(self.backing.scratch) as scratch:
+            loader = Loader(self.backing, scratch, source, sink, progress)
             loader.load(sorted(new_files, key=lambda file: file.blocks))
         with self.one_look():
             self.tidy_up()
@@ -176,24 +160,22 @@ class Warehouse:
     def tidy_up(self) -> None:
         """Merge, show and sweep after a load; what was loaded is, whatever becomes of this."""
         from transforms.duck_errors import Error
+
+        for step in (self._merge, self.show, self.sweep):
+            try:
+                step()
+            except (IntegrityError, ConfigError, MemoryLimitError, Error) as error:
+                what = (
+                    "segments were loaded, but what follows failed (strata compact tries again): %s"
+                )
+                _log.warning(what, error)
+
+    def _merge(self) -> None:
         from transforms.warehouse.merge.compaction import merge
 
-        try:
-            # One process of a machine at a time; of several machines the slower one gives in.
-            with suppress(BusyError), exclusive(self.cache / ".merging.lock", wait_seconds=0):
-                merge(self._backing)
-        except (IntegrityError, Error) as error:
-            _log.warning("volumes were not merged; strata verify says what is damaged: %s", error)
-        except MemoryLimitError as error:
-            _log.warning("volumes were not merged: let STRATA_MEMORY_MB be more: %s", error)
-        try:
-            self.show()
-        except IntegrityError as error:
-            _log.warning("current.duckdb is older than what was loaded: %s", error)
-        try:
-            self.sweep()
-        except (ConfigError, OSError) as error:
-            _log.warning("files that nobody names any more were not deleted: %s", error)
+        # One process of a machine at a time; of several machines the slower one gives in.
+        with suppress(BusyError), exclusive(self.cache / ".merging.lock", wait_seconds=0):
+            merge(self.backing)
 
     def show(self) -> None:
         """Make the file of views new, for who opens it without us.
@@ -205,41 +187,39 @@ class Warehouse:
 
     def _views(self) -> tuple[Catalog, Path]:
         """The newest snapshot, and its file of views."""
-        catalog = self.loaded_catalog()
-        path = self._catalog_file.made(catalog)
-        if path is not None:
+        file, catalog = CatalogFile.of(self.backing), self.loaded_catalog()
+        if path := file.made(catalog):
             return catalog, path
         # One at a time, each from what is the newest by then: an older one never comes last.
         with exclusive(self.cache / ".views.lock"):
             catalog = self.loaded_catalog()
-            return catalog, self._catalog_file.current(catalog)
+            return catalog, file.current(catalog)
 
     def shown(self) -> Shown | None:
         """The file that an analyst opens, as it is now; None where nothing is loaded."""
         catalog = self.catalog()
         if catalog is None:
             return None
-        path = self._catalog_file.made(catalog)
-        return Shown(path or self._catalog_file.path(), is_new=path is not None)
+        return Shown(self.current, is_new=CatalogFile.of(self.backing).made(catalog) is not None)
 
     def record_refusals(self, survey: Survey) -> None:
         """Keep the survey's refusals in the quarantine, and forget files that may be tried now."""
         if self.snapshot() is not None or survey.inventory.refused:
-            self.begin()
-            self._backing.log.commit(survey.quarantined)
+            self.backing.log.begin()
+            self.backing.log.commit(survey.quarantined)
 
     def receipts(
         self, blocks: Iterable[BlockRange] | None = None, table: str | None = None
     ) -> list[Receipt]:
         """The receipts of loaded segments (default: all), ascending by block, then by table."""
         catalog = self.catalog()
-        selection = None if blocks is None else set(blocks)
-        if catalog is None or selection == set():
+        if catalog is None:
             return []
-        among = catalog.segments.keys() if selection is None else selection
-        hull = BlockRange(min(item.first for item in among), max(item.last for item in among))
-        receipts = catalog.receipts(hull, table)
-        return [item for item in receipts if selection is None or item.blocks in selection]
+        wanted = {*(catalog.blocks if blocks is None else blocks)}
+        if not wanted:
+            return []
+        hull = BlockRange(min(item.first for item in wanted), max(item.last for item in wanted))
+        return [item for item in catalog.receipts(hull, table) if item.blocks in wanted]
 
     @contextmanager
     def views(self, catalog: Catalog | None = None) -> Iterator[Path]:
@@ -253,9 +233,9 @@ class Warehouse:
             if catalog is None:
                 catalog, path = self._views()
             else:
-                path = stack.enter_context(scratch_folder(self._backing.scratch)) / CURRENT
-                write_catalog(path, catalog, self._catalog_file.files)
-            stack.enter_context(self._backing.files.hold(catalog.snapshot.readable()))
+                path = stack.enter_context(scratch_folder(self.backing.scratch)) / CURRENT
+                write_catalog(path, catalog, self.backing.files.folder)
+            stack.enter_context(self.backing.files.hold(catalog.snapshot.readable()))
             yield path
 
     @contextmanager
@@ -268,8 +248,8 @@ class Warehouse:
         """Merge neighbouring volumes until few are left; see `plan_merges`."""
         from transforms.warehouse.merge.compaction import merge
 
-        check_not_older(self._backing, self.snapshot())
-        merged = merge(self._backing, most_partial)
+        check_not_older(self.backing, self.snapshot())
+        merged = merge(self.backing, most_partial)
         self.show()
         self.sweep()
         return merged
@@ -278,12 +258,12 @@ class Warehouse:
         self, grace_seconds: float = GRACE_SECONDS, orphan_seconds: float = ORPHAN_SECONDS
     ) -> list[str]:
         """Delete files that only snapshots older than the grace period name; see `sweep`."""
-        sweep_scratch(self._backing.scratch)
+        sweep_scratch(self.backing.scratch)
         remove_spills(self.current, grace_seconds)
-        self._backing.files.evict()
+        self.backing.files.evict()
         snapshot = self.snapshot()
         if snapshot is None:
             return []
-        listing = folder_listing(self._backing.store)
-        check_not_older(self._backing, snapshot, listing["manifests"])
-        return sweep(self._backing, listing, grace_seconds, orphan_seconds)
+        listing = folder_listing(self.backing.store)
+        check_not_older(self.backing, snapshot, listing["manifests"])
+        return sweep(self.backing, listing, grace_seconds, orphan_seconds)

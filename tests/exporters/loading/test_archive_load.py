@@ -276,7 +276,7 @@ def test_rows_that_are_not_those_of_the_published_csv_are_refused(
     done = _load(before_the_last, archive)
     assert done.returncode == 5
     (refused,) = json.loads(done.stdout)["quarantined"]
-    assert re.search(f"table trades of segment {NEWEST} renders to", refused["reason"])
+    assert re.search(f"table trades of segment {NEWEST} no longer renders to", refused["reason"])
 
 
 # --- what does not fit

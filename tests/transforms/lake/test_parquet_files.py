@@ -116,7 +116,9 @@ def test_a_file_of_other_rows_than_its_receipt_is_found(
 
     with lake_reader(tmp_path, MEMORY_MB) as con:
         assert csvs_problem(con, path, [first], tmp_path) == ""
-        assert f"segment {second.blocks} renders to" in csvs_problem(con, path, [second], tmp_path)
+        assert f"segment {second.blocks} no longer renders" in csvs_problem(
+            con, path, [second], tmp_path
+        )
 
 
 def test_a_file_that_is_cut_short_cannot_be_read(warehouse: Warehouse, tmp_path: Path) -> None:

@@ -46,6 +46,8 @@ class LocalFiles:
     `cache` holds the copies of a bucket's objects; a folder needs none and its cache is not used.
     All processes of the machine may share one cache: they remove the copies that were not used for
     longest beyond `most_bytes`, but none that somebody holds, even where those are more.
+
+    `folder` is where the files lie, under their keys.
     """
 
     def __init__(self, store: Store, cache: Path, most_bytes: int = MOST_CACHE_BYTES) -> None:
@@ -53,14 +55,15 @@ class LocalFiles:
         self._most_bytes = most_bytes
         # Of thousands of files, again for each snapshot.
         self._own_path = lru_cache(maxsize=16_384)(store.path)
-        self._is_folder = store.path("data") is not None
-        self._copies = cache / "copies"
+        data = store.path("data")
+        self._is_folder = data is not None
+        self.folder = cache / "copies" if data is None else data.parent
         self._leases = cache / "leases"
         self._scratch = cache / "scratch"
 
     def path(self, file: StoredFile) -> Path:
         """Where the file lies once it is here."""
-        return self._own_path(file.key) or self._copies / checked_key(file.key)
+        return self._own_path(file.key) or self.folder / checked_key(file.key)
 
     def bring(self, files: Iterable[StoredFile], *, recheck: bool = False) -> None:
         """Make all of `files` local, as `hold` does, but let them be removed again afterwards."""
@@ -118,8 +121,8 @@ class LocalFiles:
             held: set[Path] = set()
             for lease in self._leases.glob("*/held"):
                 with suppress(FileNotFoundError):  # it ended just now
-                    held.update(self._copies / key for key in lease.read_text().splitlines())
-            stats = {path: path.lstat() for path in self._copies.rglob("*") if not path.is_dir()}
+                    held.update(self.folder / key for key in lease.read_text().splitlines())
+            stats = {path: path.lstat() for path in self.folder.rglob("*") if not path.is_dir()}
             excess = sum(each.st_size for each in stats.values()) + room - self._most_bytes
             for path in sorted(stats.keys() - held, key=lambda path: stats[path].st_atime_ns):
                 if freed >= excess:

@@ -316,8 +316,7 @@ def _length(info: ObjectInfo) -> tuple[int, str]:
 def remove_foreign_writes(backing: Backing) -> Iterator[RepairFinding]:
     """Remove what other programs wrote to files of DuckDB: logs beside them, views of their own."""
     for name in ("state", "spam"):
-        folder = backing.store.path(name) or backing.cache / "copies" / name
-        for log in sorted(folder.glob("*.duckdb.wal")):
+        for log in sorted((backing.files.folder / name).glob("*.duckdb.wal")):
             remove_log(log.with_suffix(""))
             yield RepairFinding(f"{name}/{log.name}", FOREIGN_LOG, "the log is removed")
     path = CatalogFile.of(backing).path()

@@ -65,8 +65,7 @@ class CatalogFile:
     @classmethod
     def of(cls, backing: Backing) -> CatalogFile:
         """The file of a warehouse."""
-        volumes = backing.store.path("data")
-        return cls(backing.cache, volumes.parent if volumes else backing.cache)
+        return cls(backing.cache, backing.files.folder)
 
     def path(self) -> Path:
         """Where it lies; it may be absent, or older than the newest."""
