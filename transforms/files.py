@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator
@@ -97,6 +98,14 @@ def sync_file(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def link(file: Path, path: Path) -> None:
+    """Let a file be at another path, too: on one file system as one file, else as a copy."""
+    try:
+        path.hardlink_to(file)
+    except OSError:
+        shutil.copyfile(file, path)
 
 
 def commit_file(finished: Path, place: Path) -> None:

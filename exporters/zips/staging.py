@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections import deque
 from collections.abc import Iterable
@@ -16,6 +17,7 @@ from pathlib import Path
 from exporters.zip_names import NameStyle, csv_name, zip_name
 from exporters.zips.runs import DEFAULT_LEVEL
 from transforms.block_range import BlockRange
+from transforms.files import link
 from transforms.scratch import sweep_scratch
 from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import HISTORY_TABLES, TableSchema
@@ -70,6 +72,16 @@ class PartStage:
         # A kill before this line, or a power cut soon after it, leaves a part whose hash is not
         # known or another one: it counts as damaged and is rendered again.
         _hash_file(path).write_bytes(f"{part.sha256}  {path.name}\n".encode())
+
+    def link(self, stage: PartStage, chain_id: str, table: str, blocks: BlockRange) -> None:
+        """Have a part of another folder here, too, whoever removes it there.
+
+        Raises `FileNotFoundError` where it, or its hash, is not there.
+        """
+        there, here = (one.path(chain_id, table, blocks) for one in (stage, self))
+        here.parent.mkdir(parents=True, exist_ok=True)
+        link(there, here)
+        shutil.copyfile(_hash_file(there), _hash_file(here))
 
     def path(self, chain_id: str, table: str, blocks: BlockRange) -> Path:
         """Where the part of a table over `blocks` lies, if it is there."""

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from threading import Lock
 
 from exporters.archive.archive import Archive
@@ -19,10 +18,12 @@ from exporters.publishing.publication import Outcome, Published, PublishReport, 
 from exporters.publishing.replace import Correction
 from exporters.publishing.request import PublishRequest
 from exporters.zips.parts import PartRef
+from exporters.zips.staging import PartStage
 from pipelines.site.publication_state import is_held, published_parts
 from pipelines.site.site import Site, at_one_look
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
+from transforms.scratch import scratch_folder
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
@@ -65,7 +66,7 @@ def publish_segments(
         entry = entries_by_part.get((receipt.table, receipt.blocks))
         is_gone = entry is not None and entry.path in gone
         if is_gone and not is_held(receipt, entries_by_part):
-            refused.append(_other_text(_part(site, receipt).name, receipt))
+            refused.append(_other_text(site.stage.path(*_identity(receipt)).name, receipt))
         elif is_gone or not is_held(receipt, entries_by_part):
             missing.append(receipt)
     shards = {shard_number(entry.blocks) for entry in entries_by_part.values()}
@@ -119,13 +120,17 @@ def _publish_parts(
 ) -> PublishReport:
     """Publish parts; those that neither stage nor warehouse has sound are in the report, too."""
     lost: list[Published] = []
-    requests = _part_requests(site, receipts, segments, lost)
-    report = publish_zips(archive, requests, correction=correction, doubtful=doubtful)
+    # Who publishes the same meanwhile removes parts from the stage: this has them in its own.
+    with scratch_folder(site.scratch()) as folder:
+        stage = PartStage(folder, site.stage.style)
+        requests = _part_requests(site, stage, receipts, segments, lost)
+        report = publish_zips(archive, requests, correction=correction, doubtful=doubtful)
     return report.and_(lost)
 
 
 def _part_requests(
     site: Site,
+    stage: PartStage,
     receipts: Iterable[Receipt],
     segments: Mapping[BlockRange, LoadedSegment],
     lost: list[Published],
@@ -136,12 +141,13 @@ def _part_requests(
 
     def request(receipt: Receipt) -> PublishRequest | Published:
         try:
-            part = _staged(site, receipt, proofs, turn)
+            part = _staged(site, stage, receipt, proofs, turn)
         except IntegrityError as error:
-            name = _part(site, receipt).name
+            name = site.stage.path(*_identity(receipt)).name
             return Published(name, Outcome.DAMAGED, None, str(error), receipt.table)
         source, hashes = _source(segments[receipt.blocks]), (receipt.sha256, part.source.version)
-        return PublishRequest(_part(site, receipt), part.member, source, receipt.schema, *hashes)
+        path = stage.path(*_identity(receipt))
+        return PublishRequest(path, part.member, source, receipt.schema, *hashes)
 
     with ThreadPoolExecutor(_PROVERS) as pool:
         for result in pool.map(request, receipts):
@@ -151,21 +157,22 @@ def _part_requests(
                 yield result
 
 
-def _staged(site: Site, receipt: Receipt, proofs: Proofs, turn: Lock) -> PartRef:
-    """A staged part, proven; rendered from the warehouse where it is missing or damaged."""
+def _staged(site: Site, stage: PartStage, receipt: Receipt, proofs: Proofs, turn: Lock) -> PartRef:
+    """A part in a stage of one's own, proven; rendered where it is missing or damaged."""
     try:
-        return staged_part(site.stage, receipt, proofs)
+        stage.link(site.stage, *_identity(receipt))
+        return staged_part(stage, receipt, proofs)
     except FileNotFoundError:
         pass
     except DamagedCopyError as damage:
         _log.warning("a staged ZIP is rendered from the warehouse again: %s", damage)
     with turn:  # each takes a DuckDB and its memory
-        site.stage_part(receipt)
-    return staged_part(site.stage, receipt, proofs)
+        site.render_part(receipt, stage)
+    return staged_part(stage, receipt, proofs)
 
 
-def _part(site: Site, receipt: Receipt) -> Path:
-    return site.stage.path(receipt.segment.chain_id, receipt.table, receipt.blocks)
+def _identity(receipt: Receipt) -> tuple[str, str, BlockRange]:
+    return receipt.segment.chain_id, receipt.table, receipt.blocks
 
 
 def _source(segment: LoadedSegment) -> SegmentSource:

@@ -153,14 +153,14 @@ class Site:
             progress=self.progress,
         )
 
-    def stage_part(self, receipt: Receipt) -> None:
-        """Render a loaded table of a segment from the warehouse as a staged ZIP."""
+    def render_part(self, receipt: Receipt, stage: PartStage) -> None:
+        """Render a loaded table of a segment from the warehouse as a ZIP in a folder of parts."""
         # Only who renders needs DuckDB.
         from exporters.exports.staged_zips import render_part
 
         data = self.loaded_catalog().data_path(receipt.blocks, receipt.table)
         limit = self.warehouse.backing.rendering_limit
-        render_part(self.stage, data, receipt, self.scratch(), limit)
+        render_part(stage, data, receipt, self.scratch(), limit)
 
     def scratch(self) -> Path:
         """A folder for unfinished ZIPs, on the file system of the parts."""

@@ -7,7 +7,6 @@ rendered from it alone and held against its receipt (spec 2.8), its types agains
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from transforms.duck import (
     working_connection,
 )
 from transforms.errors import IntegrityError
+from transforms.files import link
 from transforms.lake.statistics import Statistics, read_statistics
 from transforms.memory import rendering_text
 from transforms.tables.file_columns import (
@@ -72,14 +72,6 @@ def write_file(con: Connection, rows: RowsQuery, receipt: Receipt, scratch: Path
                 "report it, with the segment"
             )
         return _described(con, path, table, columns)
-
-
-def link(data: Path, path: Path) -> None:
-    """Let a file be at another path, too: on one file system as one file, else as a copy."""
-    try:
-        path.hardlink_to(data)
-    except OSError:
-        shutil.copyfile(data, path)
 
 
 def linked_file(

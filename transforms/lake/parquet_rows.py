@@ -11,7 +11,8 @@ from threading import Lock
 
 from transforms.block_range import BlockRange
 from transforms.duck import Connection
-from transforms.lake.parquet_files import WrittenFile, lake_reader, link, linked_file, write_file
+from transforms.files import link
+from transforms.lake.parquet_files import WrittenFile, lake_reader, linked_file, write_file
 from transforms.scratch import scratch_folder
 from transforms.tables.file_columns import file_rows
 from transforms.warehouse.files.catalog import Catalog

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from exporters.publishing.publication import Outcome
+from exporters.archive.archive import Archive
+from exporters.publishing.publication import Outcome, PublishReport, publish_zips
+from exporters.publishing.request import PublishRequest
 from exporters.zips.layout import Layout
 from pipelines.settings import Settings
 from pipelines.site.completing import complete_archive
@@ -150,7 +154,7 @@ def test_a_part_that_lost_a_bit_while_it_waited_is_rendered_again(
     site: Site, place: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     (receipt,) = (r for r in site.receipts(ALL[:1]) if r.table == "blocks")
-    site.stage_part(receipt)
+    site.render_part(receipt, site.stage)
     part = site.stage.path(KIT_CHAIN, "blocks", ALL[0])
     whole = part.read_bytes()
     flip(part, place)
@@ -172,7 +176,7 @@ def test_a_part_of_another_text_or_without_its_hash_is_rendered_again(
     other = receipts[ALL[0]]
     header = other.schema.header
     site.stage.write(other.segment, other.schema, header, [b"x\n"], 1, site.scratch())
-    site.stage_part(receipts[ALL[1]])
+    site.render_part(receipts[ALL[1]], site.stage)
     unknown = site.stage.path(KIT_CHAIN, "blocks", ALL[1])
     unknown.with_name(f"{unknown.name}.sha256").unlink()
     flip(unknown, 14)
@@ -200,6 +204,34 @@ def test_a_part_that_neither_disk_nor_warehouse_holds_is_not_published(tmp_path:
         assert failure.reason.startswith("table blocks of segment 1-10 no longer renders")
         assert not archived(site, "blocks", "1-10").exists()
         assert archived(site, "orders", "1-10").exists()
+
+
+def test_who_publishes_the_same_segments_meanwhile_takes_no_part_away(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one is done, and has tidied up, when this one has proven its parts."""
+    for receipt in site.receipts(ALL[:2]):
+        if receipt.table in FEW:
+            site.render_part(receipt, site.stage)
+    others: list[PublishReport] = []
+
+    def publish_late(
+        archive: Archive, requests: Iterable[PublishRequest], **options: Any
+    ) -> PublishReport:
+        proven = [*requests]
+        if not others:
+            others.append(PublishReport())
+            others[0] = publish_segments(Site(site.settings), ALL[:2], FEW).report
+        return publish_zips(archive, proven, **options)
+
+    monkeypatch.setattr("pipelines.site.publishing.publish_zips", publish_late)
+    report = publish_segments(site, ALL[:2], FEW).report
+
+    assert (others[0].created, others[0].failed) == (4, ())
+    assert (report.identical, report.failed) == (4, ())
+    assert not site.stage.path(KIT_CHAIN, "blocks", ALL[0]).exists()
+    assert not [*site.scratch().iterdir()]
+    assert damages(site) == []
 
 
 def test_a_publication_that_was_killed_before_the_pages_is_finished_by_the_next(site: Site) -> None:
