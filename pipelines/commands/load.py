@@ -99,9 +99,6 @@ def _load_source(screen: Screen, site: Site) -> int:
     lines = load_spam_captures(site)
     refused = _refused(site, survey)
     loaded = [segment for outcome in outcomes for segment in _loaded(outcome)]
-    counts = [len(each.segments) - len(each.loaded) - len(each.failures) for each in outcomes]
-    if others := sum(counts):
-        screen.message(f"{others} segments came from another load in the meantime")
     _show(screen, refused, loaded, time.monotonic() - started, lines)
     return FINDINGS if refused or lines else OK
 

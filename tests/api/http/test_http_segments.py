@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from tests.api.rpc.kit import FailedCallError, as_json, client_of
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import Site
 from tests.cases import each_of
-from transforms.block_range import BlockRange
 
 _PATH = "/api/v2/networkhistory/segments"
 _METHOD = "ListAllNetworkHistorySegments"
@@ -43,16 +41,6 @@ def _asked(served: Served, to_block: str | None) -> tuple[list[tuple[str, str]],
 
 def test_a_client_of_the_node_gets_everything(served: Served) -> None:
     assert _asked(served, None) == ([("41", "50"), ("21", "40"), ("1", "20")], None)
-
-
-def test_segments_of_many_loads_are_one_list(built_site: Site, tmp_path: Path) -> None:
-    site = built_site.copied(tmp_path / "site")
-    for blocks in (BlockRange(61, 70), BlockRange(51, 60)):
-        site.add_segment(blocks, orders=1)
-        site.load()
-    with serving(settings(site.locations, grpc=True)) as served:
-        shown, _ = _asked(served, None)
-    assert [first for first, _ in shown] == ["61", "51", "41", "21", "1"]
 
 
 @each_of(
