@@ -21,5 +21,9 @@ def quote_text(text: str | Path) -> str:
 
 def quote_files(paths: Iterable[Path]) -> str:
     """Quote a list of files to read for SQL, so that no part of a path is taken for a pattern."""
-    plain = (_PATTERN.sub(r"[\1]", str(path)) for path in paths)
-    return "[" + ", ".join(quote_text(path) for path in plain) + "]"
+    return "[" + ", ".join(quote_text(file_pattern(path)) for path in paths) + "]"
+
+
+def file_pattern(path: Path) -> str:
+    """The pattern of files to read that means just this path."""
+    return _PATTERN.sub(r"[\1]", str(path))

@@ -20,7 +20,7 @@ from exporters.archive.revisions import REVISIONS, parse_revisions
 from exporters.archive.sound_documents import INDEX
 from exporters.signing_keys import PublicKey, check_signature
 from exporters.verifying.record import Record
-from transforms.lake.public_views import file_lists
+from transforms.lake.public_views import named_files
 from transforms.stores.store import content_sha256
 from transforms.verifying.findings import Finding, Remedy, read_findings
 
@@ -127,11 +127,10 @@ def _public_problem(archive: Archive, record: Record, data: bytes, hashes: list[
     hashes.append(sha256)
     if record.count(archive.key(f"{LAKE}/")) == (0, 0):  # a mirror may have none
         return ""
-    for files in file_lists(statements):
-        for name in files.files:
-            path = f"{LAKE}/{files.table}/{name}"
-            if record.find(archive.key(path)) is None:
-                return f"it names {path}, which is not there"
+    for table, name in named_files(statements):
+        path = f"{LAKE}/{table}/{name}"
+        if record.find(archive.key(path)) is None:
+            return f"it names {path}, which is not there"
     return ""
 
 

@@ -77,7 +77,7 @@ def command(
         screen.message(f"taking {choice}")
         with screen.counts("copying") as count:
             rows = write_copy(
-                source, file, choice.blocks, names, lambda done, total: count("rows", done, total)
+                source, file, choice.blocks, names, lambda done, total: count("tables", done, total)
             )
     size = file.stat().st_size
     screen.table("", ("table", "rows"), rows.items())

@@ -17,7 +17,7 @@ from pipelines.sample_history import copy_sample
 from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
 from tests.pipelines.kit import load, site_settings
-from transforms.lake.public_views import conditions_statements
+from transforms.lake.public_views import conditions_view
 from transforms.warehouse.questions.queries import query_rows
 
 PAGE = Path(__file__).parents[2] / "docs" / "cookbook.md"
@@ -60,7 +60,7 @@ def _archive_rows(folder: Path, query: str) -> tuple[Sequence[str], Iterable[Seq
     """What the view over the document in a chain's folder answers."""
     with duckdb.connect() as con:
         con.execute("create schema strata")
-        for statement in conditions_statements(str(folder)):
+        for statement in conditions_view(f"'{folder}/conditions.json'"):
             con.execute(statement)
         rows = con.execute(query).fetchall()
         return [column[0] for column in con.description or ()], rows

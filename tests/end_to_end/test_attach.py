@@ -30,7 +30,7 @@ from tests.pipelines.kit import site_settings
 from tests.shared_folders import add_last, publish_all, published_sample
 from tests.transforms.warehouse_kit import cells_without_value
 from tests.web_files_kit import WebFiles
-from transforms.lake.public_views import file_lists
+from transforms.lake.public_views import named_files
 from transforms.verifying.verification import Verification
 
 _CHAIN = "sample-chain-001"
@@ -93,8 +93,7 @@ class Shown(Published):
 
 def _named_files(published: Published) -> frozenset[tuple[str, str]]:
     """The table and the name of each file of the lake that `strata.sql` names."""
-    lists = file_lists(published.read("strata.sql").decode())
-    return frozenset((files.table, name) for files in lists for name in files.files)
+    return frozenset(named_files(published.read("strata.sql").decode()))
 
 
 @pytest.fixture(scope="module")
@@ -296,9 +295,8 @@ def test_statements_that_the_lake_no_longer_serves_are_found(
     published: Published, tmp_path: Path
 ) -> None:
     copy = published.copied(tmp_path)
-    listed = next(file_lists(copy.read("strata.sql").decode()))
-    (copy.folder / "lake" / listed.table / listed.files[0]).unlink()
-    path = f"lake/{listed.table}/{listed.files[0]}"
+    path = "lake/{}/{}".format(*next(named_files(copy.read("strata.sql").decode())))
+    (copy.folder / path).unlink()
     findings = _findings(copy)
     assert any(f"it names {path}, which is not there" in text for text in findings)
 

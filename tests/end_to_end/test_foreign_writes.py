@@ -39,14 +39,14 @@ _CHANGES = {
     "select * from read_parquet(strata.files_1()) limit 0",
     "a macro": "create or replace macro main.utc(t) as null",
     "a comment": "comment on view main.orders is 'mine'",
-    "another volume": "update strata.volumes set sha256 = ''",
+    "another snapshot": "update strata.snapshot set snapshot = 9",
 }
 _ALL = (
     "select schema_name, view_name, sql, comment from duckdb_views() where not internal",
     "select schema_name, table_name, sql from duckdb_tables() where not internal",
     "select schema_name, function_name, macro_definition, comment from duckdb_functions() "
     "where not internal",
-    "from strata.volumes",
+    "from strata.snapshot",
 )
 _RELEASES = pytest.mark.parametrize("is_15", [False, True], ids=["2.0", "1.5"])
 

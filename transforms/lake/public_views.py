@@ -1,49 +1,28 @@
-"""The statements of `strata.sql`: the catalog's views over a lake's files at public addresses.
+"""`strata.sql` and `strata.duckdb`: the catalog's views over a lake's files at public addresses.
 
-They are computed from the lake's logs, so the same versions give the same text but for one line,
-which says when it was made. A line before each list of files says in JSON what these have; by it
-the next publisher knows them, and a database is made without asking for any of them.
+They follow from the lake's tables, so the same versions give the same text but for one line, which
+says when it was made. The database is made without asking for any file.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-
-import pyarrow as pa
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+from pathlib import Path
 
 from transforms.block_range import BlockRange
-from transforms.duck import quote_text
-from transforms.tables.file_columns import (
-    OWN_COLUMNS,
-    OWN_TYPES,
-    duck_type,
-)
-from transforms.tables.registry import UNKNOWN_TYPE, fold_case
+from transforms.duck import Connection, quote_text, working_connection
+from transforms.quoting import file_pattern
+from transforms.tables.registry import Column, fold_case
 from transforms.warehouse.manifests.data_files import empty_sql, rows_sql
-from transforms.warehouse.manifests.manifest import receipts_source, segments_source
-from transforms.warehouse.manifests.manifest_rows import RECEIPTS
+from transforms.warehouse.manifests.manifest import About, write_manifest
 from transforms.warehouse.manifests.shapes import Shape
-from transforms.warehouse.views.catalog_columns import empty_views
-from transforms.warehouse.views.catalog_joins import joins_of
-from transforms.warehouse.views.catalog_views import (
-    table_comments,
-    table_views,
-    unfit_view,
-    utc_macro,
-)
+from transforms.warehouse.views.catalog_file import run_statements
+from transforms.warehouse.views.table_views import FileGroup, ViewedTable, Views
 
-
-def _receipt_field(field: pa.Field[pa.DataType]) -> str:
-    return f'"{field.name}" {"BIGINT" if pa.types.is_integer(field.type) else "VARCHAR"}'
-
-
-_NESTED = {
-    "_raw": OWN_TYPES["_raw"],
-    "receipts": f"STRUCT({', '.join(map(_receipt_field, RECEIPTS))})[]",
-}
 _HEADER = """\
 -- Chain {chain}, as Strata published it: views over the files of its lake at
 --   {address}/lake
@@ -58,68 +37,55 @@ _SNAPSHOT_MEANING = (
     "What these views show: snapshot of the publisher's warehouse, last block, when they were "
     "made, and where. Their files stay for a week after newer ones took their place."
 )
-_LIST = re.compile(
-    r"^-- (files_\d+) (\{.*\})\ncreate macro strata\.\1\(\) as \[(.*)\];$", re.MULTILINE
-)
-_LISTED = re.compile(r"/([^/']+)'")
-
-
-@dataclass(frozen=True, slots=True)
-class PublicTable:
-    """A table of a lake: its version, the types of its columns by name, its files.
-
-    Types are Delta's. `files` are the names of files, by the names of the columns that they have;
-    none of a table without rows.
-    `state_of` is the segment whose current state the rows are, None for a table of history. Their
-    file may be of an earlier segment, since which they are the same.
-    """
-
-    name: str
-    version: int
-    types: Mapping[str, str]
-    files: Mapping[tuple[str, ...], Sequence[str]]
-    state_of: BlockRange | None = None
-
-    @property
-    def names(self) -> Mapping[str, str]:
-        """The columns that its files have, by their lower case."""
-        return {fold_case(name): name for columns in self.files for name in columns}
+_FILE = re.compile(r"/lake/([^/']+)/([^/']+)'")
 
 
 @dataclass(frozen=True, slots=True)
 class PublicLake:
-    """A chain's tables, the manifests apart, and the shapes that the warehouse has of them.
+    """A chain's tables, manifests and conditions, and the documented tables that are `absent`.
 
-    `address` is that of the chain's folder.
+    `address` is that of the chain's folder, `manifests` and `conditions` those of files.
     """
 
     chain_id: str
     address: str
-    tables: Sequence[PublicTable]
-    manifests: PublicTable | None
-    shapes: Mapping[str, Shape]
+    conditions: str
+    tables: Sequence[ViewedTable] = ()
+    manifests: tuple[str, ...] = ()
+    absent: Sequence[str] = ()
+
+    @property
+    def views(self) -> Views:
+        """All views over it."""
+        views = Views.of(self.tables, self.manifests, self.absent)
+        views.fixed += conditions_view(views.lists.name([self.conditions]))
+        return views
 
 
-@dataclass(frozen=True, slots=True)
-class FileList:
-    """A list of files as the statements have it: of which table and version, with which columns.
+def public_table(
+    name: str,
+    shape: Shape,
+    files: Mapping[tuple[str, ...], Sequence[str]],
+    state_of: BlockRange | None = None,
+) -> ViewedTable:
+    """A table of a lake with the addresses of its files, by the names of the columns they have.
 
-    `columns` are DuckDB's types by name, `files` the names of the files.
+    `state_of` is the segment whose current state the rows are, None for a table of history. Their
+    file may be of an earlier segment, since which they are the same.
     """
 
-    name: str
-    table: str
-    version: int
-    columns: Mapping[str, str]
-    files: tuple[str, ...]
+    def rows(columns: Sequence[Column], listed: str) -> str:
+        source = rows_sql(name, columns, listed, shape.raw)
+        if state_of is None:
+            return source
+        return f"(select * replace ({state_of.first}::bigint as _segment) from {source})"  # noqa: S608 - quoted
 
-
-def file_lists(statements: str) -> Iterator[FileList]:
-    """The lists of files in statements."""
-    for name, about, addresses in _LIST.findall(statements):
-        facts = json.loads(about)
-        files = tuple(_LISTED.findall(addresses))
-        yield FileList(name, facts["table"], facts["version"], facts["columns"], files)
+    groups = []
+    for names, addresses in files.items():
+        there = set(map(fold_case, names))
+        columns = [column for column in shape.column_list() if fold_case(column.name) in there]
+        groups.append(FileGroup(columns, tuple(addresses), partial(rows, columns)))
+    return ViewedTable(name, shape, groups, state_of.last if state_of else None)
 
 
 def snapshot_line(snapshot: int, last_block: int, time: str, lake: PublicLake) -> str:
@@ -131,6 +97,18 @@ def snapshot_line(snapshot: int, last_block: int, time: str, lake: PublicLake) -
     )
 
 
+def public_statements(lake: PublicLake, snapshot: str) -> str:
+    """The text of all statements; `snapshot` is the one of `snapshot_line`."""
+    lines = (" ".join(map(str.strip, each.splitlines())) for each in _all(snapshot, lake.views.all))
+    header = _HEADER.format(chain=lake.chain_id, address=lake.address)
+    return header + "".join(f"{line};\n" for line in lines)
+
+
+def _all(snapshot: str, views: Sequence[str]) -> list[str]:
+    comment = f"comment on table strata.snapshot is {quote_text(_SNAPSHOT_MEANING)}"
+    return ["create schema strata", snapshot, comment, *views]
+
+
 def lasting(statements: str) -> str:
     """The text without the statement that says when it was made."""
     return "".join(
@@ -138,119 +116,48 @@ def lasting(statements: str) -> str:
     )
 
 
-def public_statements(lake: PublicLake, snapshot: str) -> str:
-    """All statements; `snapshot` is the one of `snapshot_line`."""
-    lists = _Lists(lake.address)
-    views = [*_views(lake, lists)]
-    made = f"comment on table strata.snapshot is {quote_text(_SNAPSHOT_MEANING)}"
-    conditions = conditions_statements(lake.address)
-    statements = [snapshot, made, "create schema exact", *utc_macro(), *views, *conditions]
-    header = _HEADER.format(chain=lake.chain_id, address=lake.address)
-    lines = (" ".join(map(str.strip, each.strip().splitlines())) for each in statements)
-    after = "".join(f"{line};\n" for line in lines)
-    return f"{header}create schema strata;\n{''.join(lists.lines)}{after}"
+def named_files(statements: str) -> Iterator[tuple[str, str]]:
+    """The table and the name of each file of the lake that a text of statements names."""
+    yield from _FILE.findall(statements)
 
 
-class _Lists:
-    """Lists of files as functions of the database: each is there once, for all views over it."""
+def write_database(path: Path, lake: PublicLake, snapshot: str, scratch: Path) -> None:
+    """Write a new database of the statements; no file of the lake is asked for.
 
-    def __init__(self, address: str) -> None:
-        self.lines: list[str] = []
-        self._address = address
-
-    def name(self, table: PublicTable, columns: Sequence[str], files: Iterable[str]) -> str:
-        """SQL for a new list of files of a table with these columns."""
-        name = f"files_{len(self.lines) + 1}"
-        kinds = {fold_case(column): kind for column, kind in table.types.items()}
-        types = {
-            column: _NESTED.get(column) or duck_type(kinds[fold_case(column)]) for column in columns
-        }
-        about = {"table": table.name, "version": table.version, "columns": types}
-        folder = f"{self._address}/lake/{table.name}"
-        listed = ", ".join(quote_text(f"{folder}/{file}") for file in files)
-        self.lines.append(
-            f"-- {name} {json.dumps(about)}\ncreate macro strata.{name}() as [{listed}];\n"
-        )
-        return f"strata.{name}()"
+    A view is only made over files that are there: until all are made, each list is that of a file
+    without rows.
+    """
+    with working_connection(scratch, size=0) as con:
+        empty = _without_rows(con, lake, scratch)
+    run_statements(path, _all(snapshot, [*empty.views.all, *lake.views.lists.statements()]))
 
 
-def _views(lake: PublicLake, lists: _Lists) -> Iterator[str]:
-    columns: dict[str, set[str]] = {}
-    filled: list[tuple[str, Shape]] = []
-    for table in lake.tables:
-        loaded = lake.shapes.get(table.name, Shape())
-        shape = _shape(table, loaded) if table.files else Shape(loaded.columns)
-        columns[table.name] = {*shape.columns}
-        source = _source(table, shape, lists)
-        # The log does not say which columns have texts in `_raw`: any may.
-        exact = Shape(shape.columns, {*shape.columns})
-        for statement in table_views(table.name, source, typed=shape, exact=exact):
-            # What columns mean is said once, in `main`: the file is fetched whole.
-            if not statement.startswith("comment on column exact."):
-                yield statement
-        yield from table_comments(table.name, table.state_of.last if table.state_of else None)
-        if table.files:
-            filled.append((table.name, shape))
-    # A table that the lake cannot show now is not there; one that no segment has is empty.
-    yield from empty_views({*lake.shapes, *columns})
-    if lake.manifests is not None:
-        ((names, files),) = lake.manifests.files.items()
-        manifests = lists.name(lake.manifests, names, files)
-        yield f"create view strata.segments as from {segments_source(manifests)}"
-        yield f"create view strata.receipts as from {receipts_source(manifests)}"
-    yield from unfit_view(filled, is_any_raw=True)
-    yield from joins_of(columns)
+def _without_rows(con: Connection, lake: PublicLake, scratch: Path) -> PublicLake:
+    """The lake with a new file without rows in the place of the files of each group."""
+    places = (scratch / f"{number}.parquet" for number in count())
+
+    def group_without_rows(table: str, group: FileGroup) -> FileGroup:
+        path = next(places)
+        query = f"from {empty_sql(table, group.columns)}"
+        con.execute(f"copy ({query}) to {quote_text(path)} (format parquet)")
+        return replace(group, files=(file_pattern(path),))
+
+    tables = [
+        replace(table, groups=[group_without_rows(table.name, group) for group in table.groups])
+        for table in lake.tables
+    ]
+    manifest, conditions = scratch / "manifest.parquet", scratch / "conditions.json"
+    write_manifest(manifest, About("", 0), [], [])
+    conditions.write_text(_NO_DAYS)
+    manifests = (file_pattern(manifest),) if lake.manifests else ()
+    return replace(lake, tables=tables, manifests=manifests, conditions=file_pattern(conditions))
 
 
-def _shape(table: PublicTable, loaded: Shape) -> Shape:
-    """The columns that a table's rows can give: as loaded, then what the lake has beside that."""
-    own = {column.name for column in OWN_COLUMNS}
-    columns = {
-        column.name: column.type
-        for column in loaded.column_list()
-        if fold_case(column.name) in table.names
-    }
-    there = {fold_case(name) for name in columns}
-    more = {
-        name: UNKNOWN_TYPE
-        for folded, name in table.names.items()
-        if folded not in there and name not in own
-    }
-    return Shape(columns | more)
-
-
-def _source(table: PublicTable, shape: Shape, lists: _Lists) -> str:
-    """SQL over a table's files, as rows of a volume: a reader for each group of equal columns."""
-    readers = []
-    for names, files in table.files.items():
-        there = {fold_case(name) for name in names}
-        columns = (column for column in shape.column_list() if fold_case(column.name) in there)
-        reader = f"from {rows_sql(table.name, columns, lists.name(table, names, files))}"
-        if table.state_of:  # their file may be of an earlier segment
-            reader = f"select * replace ({table.state_of.first}::bigint as _segment) {reader}"
-        readers.append(reader)
-    if not readers:
-        return empty_sql(table.name, shape.column_list())
-    return f"({' union all by name '.join(readers)})"
-
-
-ADDRESS_MACRO = "conditions_file"
-"""The macro of the schema `strata` that has the address of the document, in a list."""
-
-NO_DAYS = '{"days": []}'
-"""A document without any day, over which the view can be made."""
-
+_NO_DAYS = '{"days": []}'
 _DAY = (
     '"date" DATE, condition VARCHAR, "from" BIGINT, "to" BIGINT, last_modified TIMESTAMPTZ, '
     "reason VARCHAR"
 )
-_QUERY = f"""
-    select "date", condition, "from" as first_block, "to" as last_block, last_modified, reason
-    from (
-      select unnest(days, recursive := true)
-      from read_json(strata.{ADDRESS_MACRO}(), columns = {{days: 'STRUCT({_DAY})[]'}})
-    )
-"""  # noqa: S608 - of constants
 _MEANING = (
     "Each UTC day: available, degraded (a table lacks some of its blocks), pending (it has the "
     "newest block) or missing; the blocks of its segments; when a file of it was last replaced; "
@@ -258,9 +165,11 @@ _MEANING = (
 )
 
 
-def conditions_statements(address: str) -> Iterator[str]:
-    """What makes the view over the document in the chain's folder at an address."""
-    document = quote_text(f"{address}/conditions.json")
-    yield f"create macro strata.{ADDRESS_MACRO}() as [{document}]"
-    yield f"create view strata.conditions as {_QUERY}"
+def conditions_view(files: str) -> Iterator[str]:
+    """What makes the view over the document `conditions.json`; `files` is SQL for a list of it."""
+    yield (
+        'create view strata.conditions as select "date", condition, "from" as first_block, '  # noqa: S608 - of constants
+        '"to" as last_block, last_modified, reason from (select unnest(days, recursive := true) '
+        f"from read_json({files}, columns = {{days: 'STRUCT({_DAY})[]'}}))"
+    )
     yield f"comment on view strata.conditions is {quote_text(_MEANING)}"

@@ -37,7 +37,7 @@ from transforms.warehouse.merge.merge_plan import MOST_PARTIAL
 from transforms.warehouse.merge.sweep import GRACE_SECONDS, ORPHAN_SECONDS, folder_listing, sweep
 from transforms.warehouse.repair.older_log import check_not_lost, check_not_older
 from transforms.warehouse.survey import Survey, survey
-from transforms.warehouse.views.catalog_file import CURRENT, CatalogFile, Shown, write_catalog
+from transforms.warehouse.views.catalog_file import CURRENT, CatalogFile, Shown
 
 if TYPE_CHECKING:
     from transforms.warehouse.load.loader import LoadReport
@@ -75,7 +75,7 @@ class Warehouse:
     @property
     def current(self) -> Path:
         """The file of views that an analyst opens; it is there, and new, after `connect`."""
-        return CatalogFile.of(self.backing).path()
+        return CatalogFile(self.backing).path()
 
     def one_look(self) -> AbstractContextManager[None]:
         """Go by one look at the log in this block; see `Log.one_look`."""
@@ -187,7 +187,7 @@ class Warehouse:
 
     def _views(self) -> tuple[Catalog, Path]:
         """The newest snapshot, and its file of views."""
-        file, catalog = CatalogFile.of(self.backing), self.loaded_catalog()
+        file, catalog = CatalogFile(self.backing), self.loaded_catalog()
         if path := file.made(catalog):
             return catalog, path
         # One at a time, each from what is the newest by then: an older one never comes last.
@@ -200,7 +200,7 @@ class Warehouse:
         catalog = self.catalog()
         if catalog is None:
             return None
-        return Shown(self.current, is_new=CatalogFile.of(self.backing).made(catalog) is not None)
+        return Shown(self.current, is_new=CatalogFile(self.backing).made(catalog) is not None)
 
     def record_refusals(self, survey: Survey) -> None:
         """Keep the survey's refusals in the quarantine, and forget files that may be tried now."""
@@ -234,7 +234,7 @@ class Warehouse:
                 catalog, path = self._views()
             else:
                 path = stack.enter_context(scratch_folder(self.backing.scratch)) / CURRENT
-                write_catalog(path, catalog, self.backing.files.folder)
+                CatalogFile(self.backing).write(path, catalog)
             stack.enter_context(self.backing.files.hold(catalog.snapshot.readable()))
             yield path
 

@@ -8,9 +8,10 @@ statements stay the same.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -23,19 +24,20 @@ from exporters.archive.public_sql import (
     sealed_sql,
     unsealed_sql,
 )
+from exporters.archive.sound_documents import CONDITIONS
 from exporters.lake.lake_files import Lake, lake_tables
 from exporters.lake.publication.state_tables import is_state
 from exporters.lake.tables import LakeTable, Version
 from transforms.block_range import BlockRange
 from transforms.errors import ConflictError, IntegrityError
-from transforms.lake.public_database import write_database
 from transforms.lake.public_views import (
     PublicLake,
-    PublicTable,
-    file_lists,
     lasting,
+    named_files,
     public_statements,
+    public_table,
     snapshot_line,
+    write_database,
 )
 from transforms.scratch import scratch_folder
 from transforms.stores.store import asked_together, content_sha256, versioned
@@ -43,6 +45,7 @@ from transforms.tables.registry import history_tables
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.views.catalog_views import table_shapes
+from transforms.warehouse.views.table_views import absent_names
 
 _log = logging.getLogger(__name__)
 
@@ -78,7 +81,7 @@ class PublicDocuments:
         store, key = self.lake.archive.store, self.lake.archive.key
         present = versioned(store, key(PUBLIC_SQL))
         before, sha256 = self._before(present[0] if present else None)
-        public = self._public_lake({item.table: item.version for item in file_lists(before)})
+        public = self._public_lake(frozenset(named_files(before)))
         if not public.tables:
             return False
         last = max((segment.last for segment in self.catalog.blocks), default=0)
@@ -91,7 +94,7 @@ class PublicDocuments:
         database = versioned(store, key(PUBLIC_DATABASE))
         with scratch_folder(self.scratch) as folder:
             path = folder / PUBLIC_DATABASE
-            write_database(path, statements, folder)
+            write_database(path, public, line, folder)
             sha256 = content_sha256(path)
             version = database[1] if database else None
             kind = PUBLIC_TYPES[PUBLIC_DATABASE]
@@ -123,45 +126,51 @@ class PublicDocuments:
 
     # --- what the lake has
 
-    def _public_lake(self, versions: Mapping[str, int]) -> PublicLake:
-        """What there is now; `versions` are those that somebody named already."""
-        states = [name for volume in self.catalog.states() for name in volume.shapes]
-        history = {*lake_tables(self.catalog.history()), MANIFESTS}
-        names = sorted({*history, *filter(is_state, states)})
+    def _public_lake(self, named: Collection[tuple[str, str]]) -> PublicLake:
+        """What there is now; `named` are the files, by table, that somebody named already."""
+        shapes, history = table_shapes(self.catalog), lake_tables(self.catalog.history())
+        states = {name for volume in self.catalog.states() for name in volume.shapes}
+        names = sorted({*history, MANIFESTS, *filter(is_state, states)})
+        versions = asked_together(
+            self.lake.archive.store, partial(self._version, frozenset(named)), names
+        )
+        address = f"{self.address}/{self.lake.archive.chain_id}"
+        files: dict[str, dict[tuple[str, ...], list[str]]] = {}
+        state_of: dict[str, BlockRange | None] = {}
+        for version in filter(None, versions):
+            state_of[version.table] = self._state_of(version)
+            groups = files.setdefault(version.table, {})
+            for item in version.files:
+                place = f"{address}/{self.lake.path(version.table, item.name)}"
+                groups.setdefault(item.columns, []).append(place)
+        manifests = [place for group in files.pop(MANIFESTS, {}).values() for place in group]
+        # History of which no segment has rows has no table in the lake.
+        dumped = {name for volume in self.catalog.history() for name in volume.shapes}
+        empty = dumped.intersection(history_tables()).difference(history) if files else ()
+        tables = [
+            public_table(name, shapes[name], files.get(name, {}), state_of.get(name))
+            for name in sorted({*files, *empty})
+        ]
+        return PublicLake(
+            self.lake.archive.chain_id,
+            address,
+            f"{address}/{CONDITIONS}",
+            tables,
+            tuple(manifests),
+            absent_names({*shapes, *files}),
+        )
 
-        def public_table(name: str) -> PublicTable | None:
-            table = self._table(name, versions.get(name, 0))
-            return replace(table, state_of=None) if table and name in history else table
-
-        tables = asked_together(self.lake.archive.store, public_table, names)
-        there = {table.name: table for table in tables if table and table.files}
-        manifests = there.pop(MANIFESTS, None)
-        chain_id = self.lake.archive.chain_id
-        shapes = table_shapes(self.catalog.history(), self.catalog.states())
-        address = f"{self.address}/{chain_id}"
-        if there:
-            dumped = {name for volume in self.catalog.history() for name in volume.shapes}
-            empty = dumped.intersection(history_tables()) - history - there.keys()
-            there = dict(sorted((there | {n: PublicTable(n, 0, {}, {}) for n in empty}).items()))
-        return PublicLake(chain_id, address, list(there.values()), manifests, shapes)
-
-    def _table(self, name: str, newest: int) -> PublicTable | None:
-        """A table as it is now; None where it is not there, or cannot be used.
-
-        `newest` is the version that somebody named already: this machine may know an older one.
-        """
+    def _version(self, named: Collection[tuple[str, str]], name: str) -> Version | None:
+        """A table with files as it is now; None where it is not there, or cannot be used."""
         table = LakeTable(self.lake, name)
         try:
             version = table.expected()
-            if version is not None and version.content.number < newest:
-                version = table.version()
-            if version is None:
-                return None
-            groups = dict[tuple[str, ...], list[str]]()
-            for item in version.files:
-                groups.setdefault(item.columns, []).append(item.name)
-            content, state_of = version.content, self._state_of(version)
-            return PublicTable(name, content.number, content.columns, groups, state_of)
+            if version is not None:
+                known = {*version.content.added, *version.content.removed}
+                # This machine may know an older one than who named those files.
+                if any(other == name and file not in known for other, file in named):
+                    version = table.version()
+            return version if version and version.files else None
         except (ConflictError, IntegrityError) as error:
             _log.warning("%s leaves a table out: %s", self.lake.archive.place(PUBLIC_SQL), error)
             return None
@@ -169,6 +178,7 @@ class PublicDocuments:
     def _state_of(self, version: Version) -> BlockRange | None:
         """The segment whose current state a table has: the newest, if its rows are the same."""
         receipt = self.state.get(version.table)
-        if receipt and [item.csv for item in version.files] == [receipt.sha256]:
+        csvs = [item.csv for item in version.files]
+        if receipt and csvs == [receipt.sha256]:
             return receipt.blocks
-        return max((item.blocks for item in version.files), default=None)
+        return max((item.blocks for item in version.files), default=None) if any(csvs) else None

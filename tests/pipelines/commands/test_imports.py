@@ -27,6 +27,7 @@ WORK = {
     "exporters.lake.publication.history_tables",
     "deltalake",
     "transforms.warehouse.views.catalog_views",
+    "transforms.warehouse.views.table_views",
     "pyarrow.compute",
     "asyncio",
     "http.client",

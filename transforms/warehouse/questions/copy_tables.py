@@ -5,8 +5,7 @@ Rows are read by the views of the catalog alone, wherever its files lie and what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from transforms.block_range import BlockRange
 from transforms.duck import Connection, quote_name, quote_text
@@ -15,86 +14,81 @@ from transforms.warehouse.files.catalog import SPAM_CAPTURES, Catalog
 from transforms.warehouse.manifests.shapes import Shape
 from transforms.warehouse.views.catalog_columns import rounded_columns
 from transforms.warehouse.views.catalog_joins import joins_of
-from transforms.warehouse.views.catalog_views import (
-    exact_view,
-    table_shapes,
-    unfit_view,
-    utc_macro,
-)
+from transforms.warehouse.views.catalog_views import table_shapes, view_names
+from transforms.warehouse.views.table_views import exact_view, unfit_view, utc_macro
 
 Progress = Callable[[int, int], object]
-"""Called with the rows that are copied, and how many there are."""
+"""Called with how many tables are copied, and how many there are."""
 
 _ABOUT = "The warehouse's snapshot that this file was copied from, and the blocks of its history."
 
 
-@dataclass(frozen=True, slots=True)
-class CopiedTable:
-    """A table to copy: SQL for which of its rows, and how many these are.
+def copy_contents(
+    con: Connection,
+    catalog: Catalog,
+    blocks: BlockRange,
+    tables: Sequence[str],
+    progress: Progress,
+) -> dict[str, int]:
+    """Copy these tables (none: all), of history the rows of `blocks`; returns the rows of each.
 
-    `shape` is None where it comes from no segment.
+    Raises `ConfigError` for an unknown table.
     """
-
-    name: str
-    condition: str
-    rows: int
-    shape: Shape | None
-
-    @property
-    def is_rounded(self) -> bool:
-        """Whether `exact` has more of it than `main`."""
-        return self.shape is not None and bool(rounded_columns(self.name, self.shape.column_list()))
-
-
-def copied_tables(
-    con: Connection, catalog: Catalog, blocks: BlockRange, names: Sequence[str]
-) -> list[CopiedTable]:
-    """What to copy of these tables (none: of all): of history the rows of `blocks`, else all rows.
-
-    What a table had as current state, before a schema version made it history, stays whole. Raises
-    `ConfigError` for an unknown table.
-    """
-    views = "duckdb_views() where database_name = 'current' and schema_name = 'main'"
-    query = f"select view_name from {views} and not internal order by 1"  # noqa: S608 - ours
-    there = [name for (name,) in con.execute(query).fetchall()]
-    if unknown := [name for name in names if name not in there]:
+    there = view_names(catalog)
+    if unknown := [name for name in tables if name not in there]:
         raise ConfigError(f"there is no table {unknown[0]!r}: take some of {', '.join(there)}")
-    shapes = table_shapes(catalog.history(), catalog.states())
-    history = dict(
-        con.execute(
-            "select table_name, min(first_block) from strata.receipts group by 1"
-        ).fetchall()
-    )
-    tables = []
-    for name in names or there:
-        condition = "true"
-        if name in history:
-            within = f"_segment between {blocks.first} and {blocks.last}"
-            condition = f"(_segment < {history[name]} or {within})"
-        counted = f"select count(*) from main.{quote_name(name)} where {condition}"  # noqa: S608 - quoted
-        ((rows,),) = con.execute(counted).fetchall()
-        tables.append(CopiedTable(name, condition, rows, shapes.get(name)))
-    return tables
-
-
-def copy_rows(con: Connection, tables: Sequence[CopiedTable], progress: Progress) -> None:
-    """Copy `main`, and of `exact` what cannot be rendered from it."""
+    names = [*(tables or there)]
+    shapes = {name: shape for name, shape in table_shapes(catalog).items() if name in names}
+    con.execute("use current")
     for schema in ("exact", "strata"):
         con.execute(f"create schema fresh.{schema}")
-    parts = [("main", table) for table in tables]
-    parts += [("exact", table) for table in tables if table.is_rounded]
-    total, done = sum(table.rows for _, table in parts), 0
-    for schema, table in parts:
-        name = f"{schema}.{quote_name(table.name)}"
-        con.execute(f"create table fresh.{name} as from {name} where {table.condition}")
-        done += table.rows
-        progress(done, total)
+    exact = [name for name, shape in shapes.items() if _is_rounded(name, shape)]
+    rows = _copy_rows(con, names, exact, blocks, progress)
+    con.execute("begin")
+    _copy_records(con, names, blocks)
+    con.execute("use fresh")
+    _make_views(con, shapes)
+    _copy_comments(con)
+    con.execute("commit")
+    con.execute("use memory")
+    return rows
 
 
-def copy_records(con: Connection, tables: Sequence[CopiedTable], blocks: BlockRange) -> None:
+def _copy_rows(
+    con: Connection,
+    names: Sequence[str],
+    exact: Sequence[str],
+    blocks: BlockRange,
+    progress: Progress,
+) -> dict[str, int]:
+    """Copy `main`, and of these tables `exact`, too.
+
+    What a table had as current state, before a schema version made it history, stays whole.
+    """
+    receipts = "select table_name, min(first_block) from strata.receipts group by 1"
+    first_blocks = dict(con.execute(receipts).fetchall())
+    relations = [*(("main", name) for name in names), *(("exact", name) for name in exact)]
+    rows: dict[str, int] = {}
+    for count, (schema, name) in enumerate(relations, 1):
+        condition = "true"
+        if name in first_blocks:
+            within = f"_segment between {blocks.first} and {blocks.last}"
+            condition = f"(_segment < {first_blocks[name]} or {within})"
+        table = f"{schema}.{quote_name(name)}"
+        copied = con.execute(f"create table fresh.{table} as from {table} where {condition}")
+        ((rows[name],),) = copied.fetchall()
+        progress(count, len(relations))
+    return rows
+
+
+def _is_rounded(name: str, shape: Shape) -> bool:
+    """Whether `exact` has more of a table than `main`, so that it cannot be rendered from it."""
+    return bool(rounded_columns(name, shape.column_list()))
+
+
+def _copy_records(con: Connection, names: Iterable[str], blocks: BlockRange) -> None:
     """Write the tables of `strata`: what was loaded, and where it is from."""
     within = f"first_block between {blocks.first} and {blocks.last}"
-    names = [table.name for table in tables]
     listed = f"table_name in ({', '.join(map(quote_text, names))})"
     statements = [
         f"segments as from strata.segments where {within}",
@@ -110,35 +104,35 @@ def copy_records(con: Connection, tables: Sequence[CopiedTable], blocks: BlockRa
     con.execute(f"comment on table fresh.strata.copy is {quote_text(_ABOUT)}")
 
 
-def make_views(con: Connection, tables: Sequence[CopiedTable]) -> None:
+def _make_views(con: Connection, shapes: Mapping[str, Shape]) -> None:
     """Make the macros, the other views of `exact`, and those for joins, over the copied tables."""
-    con.execute("use fresh")
-    shapes = {table.name: table.shape for table in tables if table.shape is not None}
-    for table in tables:
-        if table.shape is not None and not table.is_rounded:
-            con.execute(exact_view(table.name, table.shape, f"main.{quote_name(table.name)}"))
-    columns = {name: {*shape.columns} for name, shape in shapes.items()}
-    for statement in (*utc_macro(), *unfit_view(shapes.items()), *joins_of(columns)):
-        con.execute(statement)
-    con.execute("use current")
+    statements = [*utc_macro()]
+    for name, shape in shapes.items():
+        if not _is_rounded(name, shape):
+            statements.append(exact_view(name, shape, f"main.{quote_name(name)}"))
+    statements += unfit_view(shapes.items())
+    statements += joins_of({name: {*shape.columns} for name, shape in shapes.items()})
+    con.execute(";\n".join(statements))
 
 
-def copy_comments(con: Connection) -> None:
+def _copy_comments(con: Connection) -> None:
     """Give tables, views and columns the comments that they have in the catalog."""
     kinds = {
         (schema, name): kind
         for kind in ("table", "view")
         for schema, name in con.execute(
-            f"select schema_name, {kind}_name from duckdb_{kind}s() where database_name = 'fresh' "  # noqa: S608
-            "and not internal"
+            f"select schema_name, {kind}_name from duckdb_{kind}s() "  # noqa: S608
+            "where database_name = 'fresh' and not internal"
         ).fetchall()
     }
-    views = "select schema_name, view_name, null, comment from duckdb_views()"
-    columns = "select schema_name, table_name, column_name, comment from duckdb_columns()"
-    for query in (views, columns):
-        rows = con.execute(f"{query} where database_name = 'current' and comment is not null")
-        for schema, name, column, comment in rows.fetchall():
-            if kind := kinds.get((schema, name)):
-                place = f"fresh.{schema}.{quote_name(name)}"
-                what = f"column {place}.{quote_name(column)}" if column else f"{kind} {place}"
-                con.execute(f"comment on {what} is {quote_text(comment)}")
+    comments = con.execute(
+        "select schema_name, view_name, null, comment from duckdb_views() "
+        "where database_name = 'current' and comment is not null union all "
+        "select schema_name, table_name, column_name, comment from duckdb_columns() "
+        "where database_name = 'current' and comment is not null"
+    )
+    for schema, name, column, comment in comments.fetchall():
+        if kind := kinds.get((schema, name)):
+            place = f"{schema}.{quote_name(name)}"
+            what = f"column {place}.{quote_name(column)}" if column else f"{kind} {place}"
+            con.execute(f"comment on {what} is {quote_text(comment)}")

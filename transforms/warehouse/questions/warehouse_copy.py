@@ -15,7 +15,6 @@ from transforms.block_range import BlockRange
 from transforms.bounds import Bound
 from transforms.coverage import difference, union
 from transforms.duck import (
-    Connection,
     attached,
     check_folder,
     new_database,
@@ -26,18 +25,9 @@ from transforms.duck_files import remove_log
 from transforms.errors import ConfigError, RangeError
 from transforms.files import commit_file
 from transforms.scratch import scratch_folder, sweep_scratch
-from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.log.losses import LostRowsError
 from transforms.warehouse.manifests.shapes import Extent
-from transforms.warehouse.questions.copy_tables import (
-    CopiedTable,
-    Progress,
-    copied_tables,
-    copy_comments,
-    copy_records,
-    copy_rows,
-    make_views,
-)
+from transforms.warehouse.questions.copy_tables import Progress, copy_contents
 from transforms.warehouse.questions.range_choice import (
     SegmentChoice,
     TimedSegments,
@@ -56,7 +46,7 @@ def write_copy(
     path: Path,
     blocks: BlockRange,
     tables: Sequence[str],
-    progress: Progress = lambda _rows, _total: None,
+    progress: Progress = lambda _tables, _total: None,
 ) -> dict[str, int]:
     """Write a file with some tables, or all where none is named; returns the rows of each.
 
@@ -81,30 +71,10 @@ def write_copy(
             attached(con, views.resolve(), "current", "(read_only)"),
             new_database(con, fresh, "fresh", size),
         ):
-            copied = _copied(con, catalog, blocks, tables, progress)
+            rows = copy_contents(con, catalog, blocks, tables, progress)
         remove_log(path)
         commit_file(fresh, path)
-    return {table.name: table.rows for table in copied}
-
-
-def _copied(
-    con: Connection,
-    catalog: Catalog,
-    blocks: BlockRange,
-    tables: Sequence[str],
-    progress: Progress,
-) -> Sequence[CopiedTable]:
-    """Fill the attached `fresh` from the attached `current`; see `write_copy`."""
-    con.execute("use current")
-    copied = copied_tables(con, catalog, blocks, tables)
-    copy_rows(con, copied, progress)
-    con.execute("begin")
-    copy_records(con, copied, blocks)
-    make_views(con, copied)
-    copy_comments(con)
-    con.execute("commit")
-    con.execute("use memory")
-    return copied
+    return rows
 
 
 def check_file(path: Path) -> None:

@@ -39,7 +39,7 @@ from transforms.warehouse.repair.older_log import (
     read_state,
     volume_blocks,
 )
-from transforms.warehouse.views.catalog_file import CatalogFile, read_record
+from transforms.warehouse.views.catalog_file import CatalogFile
 
 Advance = Callable[[int], None]
 """Called with the bytes that were just read."""
@@ -319,8 +319,9 @@ def remove_foreign_writes(backing: Backing) -> Iterator[RepairFinding]:
         for log in sorted((backing.files.folder / name).glob("*.duckdb.wal")):
             remove_log(log.with_suffix(""))
             yield RepairFinding(f"{name}/{log.name}", FOREIGN_LOG, "the log is removed")
-    path = CatalogFile.of(backing).path()
-    if path.is_file() and (difference := read_record(path).difference(path)):
+    current = CatalogFile(backing)
+    path = current.path()
+    if path.is_file() and (difference := current.difference()):
         path.unlink()
         remove_log(path)
         yield RepairFinding(path.name, difference, "removed: the next command makes it anew")

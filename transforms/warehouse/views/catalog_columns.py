@@ -1,8 +1,4 @@
-"""The columns of the catalog's views: what each is made of, and what people read about it.
-
-Documented tables that no segment has are empty views, so that every query runs: without comments on
-columns, two thousand of which would take longer to write than all other views of a small chain.
-"""
+"""The columns of the catalog's views: what each is made of, and what people read about it."""
 
 from __future__ import annotations
 
@@ -12,9 +8,6 @@ from dataclasses import dataclass
 from transforms.duck import quote_name, quote_text
 from transforms.tables.column_facts import column_meaning, enum_names, is_enum_name, type_caveat
 from transforms.tables.conform import conversion, rendered
-from transforms.tables.dialect import select_list
-from transforms.tables.file_columns import OWN_TYPES
-from transforms.tables.reference import TableReference, schema_reference
 from transforms.tables.registry import Column, fold_case
 from transforms.warehouse.manifests.shapes import Shape
 
@@ -28,12 +21,11 @@ _NUMERIC = "DECIMAL(38,10)"
 
 @dataclass(frozen=True, slots=True)
 class ViewColumn:
-    """A column of a view: its name, SQL over the stored columns, its comment, if any, and type."""
+    """A column of a view: its name, SQL over the stored columns, its comment, if any."""
 
     name: str
     sql: str
     comment: str = ""
-    type: str = "VARCHAR"
 
 
 def utc(time: str) -> str:
@@ -58,21 +50,13 @@ def typed_columns(table: str, shape: Shape) -> list[ViewColumn]:
         listed += (
             beside for beside in _beside(table, column) if fold_case(beside.name) not in names
         )
-    own = (ViewColumn(name, name, text, OWN_TYPES[name]) for name, text in _OWN_COLUMNS.items())
-    return [*listed, *own]
+    return [*listed, *(ViewColumn(name, name, text) for name, text in _OWN_COLUMNS.items())]
 
 
-def exact_columns(table: str, shape: Shape) -> list[ViewColumn]:
-    """The columns of `exact.<table>`: the text of the CSV."""
-    texts = [
-        ViewColumn(
-            column.name,
-            rendered(table, column, raw=column.name in shape.raw),
-            column_meaning(table, column.name),
-        )
-        for column in shape.column_list()
-    ]
-    return [*texts, *(ViewColumn(own, own, type=OWN_TYPES[own]) for own in ("_segment", "_row"))]
+def exact_columns(table: str, columns: Iterable[Column]) -> list[ViewColumn]:
+    """The columns of `exact.<table>`: the text of the CSV; what they mean is said in `main`."""
+    texts = (ViewColumn(column.name, rendered(table, column, raw=True)) for column in columns)
+    return [*texts, *(ViewColumn(name, name) for name in ("_segment", "_row"))]
 
 
 def rounded_columns(table: str, columns: Iterable[Column]) -> dict[str, str]:
@@ -96,7 +80,7 @@ def _typed(table: str, column: Column, *, is_raw: bool) -> ViewColumn:
         notes.append(
             f"Some cells do not fit and are NULL here: see strata.unfit and exact.{table}."
         )
-    return ViewColumn(column.name, name, " ".join(filter(None, notes)), kind)
+    return ViewColumn(column.name, name, " ".join(filter(None, notes)))
 
 
 def _beside(table: str, column: Column) -> Iterator[ViewColumn]:
@@ -112,29 +96,4 @@ def _beside(table: str, column: Column) -> Iterator[ViewColumn]:
         yield ViewColumn(f"{column.name}_name", name, text)
     if column.type == "timestamp with time zone":
         text = f"The date of {column.name} in UTC, whatever the time zone of the session is."
-        yield ViewColumn(f"{column.name}_date", f"({utc(name)})::date", text, "DATE")
-
-
-_NOTE = "Empty: no segment that is shown here has this table."
-
-
-def empty_views(there: Iterable[str]) -> Iterator[str]:
-    """What makes `main.<table>` of each documented table that is not there."""
-    for name in empty_names(there):
-        yield from _views(name, schema_reference()[name])
-
-
-def empty_names(there: Iterable[str]) -> list[str]:
-    """The documented tables that are not there."""
-    folded = set(map(fold_case, there))
-    return [name for name in schema_reference() if fold_case(name) not in folded]
-
-
-def _views(name: str, table: TableReference) -> Iterator[str]:
-    typed = typed_columns(
-        name, Shape({column.name: column.source_type for column in table.columns})
-    )
-    values = select_list([(f"null::{column.type}", column.name) for column in typed])
-    view = f"main.{quote_name(name)}"
-    yield f"create view {view} as select {values} where false"
-    yield f"comment on view {view} is {quote_text(f'{table.meaning} {_NOTE}')}"
+        yield ViewColumn(f"{column.name}_date", f"({utc(name)})::date", text)

@@ -7,20 +7,16 @@ any time, and is replaced whole, so that who has it open keeps what was opened. 
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import logging
-import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 
-import pyarrow as pa
-
-from transforms.duck import new_database, working_connection
+from transforms.duck import new_database, quote_text, working_connection
 from transforms.duck_files import FOREIGN_LOG, log_beside, remove_log
 from transforms.errors import IntegrityError
 from transforms.files import commit_file, new_file
@@ -29,22 +25,10 @@ from transforms.sealed import seal, unseal
 from transforms.stores.store import content_sha256
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.manifests.shapes import Volume
 
 CURRENT = "current.duckdb"
-OWN_VIEWS = "views of your own belong in a database of your own, which attaches this one"
+_OWN_VIEWS = "views of your own belong in a database of your own, which attaches this one"
 _log = logging.getLogger(__name__)
-_VOLUMES = pa.schema(
-    [
-        ("kind", pa.string()),
-        ("file", pa.string()),
-        ("first_block", pa.int64()),
-        ("last_block", pa.int64()),
-        ("schema_version", pa.int32()),
-        ("bytes", pa.int64()),
-        ("sha256", pa.string()),
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,144 +40,110 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
+class _Record:
+    """Hashes of a file, of what it shows by which code, of the text of its views; or nothing."""
+
+    file: str = ""
+    content: str = ""
+    views: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class CatalogFile:
-    """Where this machine's file belongs: `cache` is its folder, `files` that of the volumes."""
+    """The file of a warehouse on this machine."""
 
-    cache: Path
-    files: Path
-
-    @classmethod
-    def of(cls, backing: Backing) -> CatalogFile:
-        """The file of a warehouse."""
-        return cls(backing.cache, backing.files.folder)
+    backing: Backing
 
     def path(self) -> Path:
         """Where it lies; it may be absent, or older than the newest."""
-        return self.cache / CURRENT
+        return self.backing.cache / CURRENT
+
+    @property
+    def _record_path(self) -> Path:
+        return self.path().with_suffix(".json")
+
+    def _record(self) -> _Record:
+        with suppress(OSError, IntegrityError, TypeError):  # the last: of another release
+            return _Record(**unseal(self._record_path.read_bytes(), str(self._record_path)))
+        return _Record()
+
+    def difference(self, file: Path | None = None) -> str:
+        """How it, or a copy of it, is not as it was made; empty where it is. Raises `OSError`."""
+        if log := log_beside(self.path()):
+            return f"{log.name} lies beside it: {FOREIGN_LOG}"
+        record = self._record()
+        if not record.file:
+            return f"nothing says that it is right: {self._record_path.name} is lost or damaged"
+        if content_sha256(file or self.path()) != record.file:
+            return "it is not as it was made: somebody wrote to it, or it is damaged"
+        return ""
 
     def made(self, catalog: Catalog) -> Path | None:
         """The file of this snapshot, of which nothing is lost; None where it is to be made."""
-        path = self.path()
-        record, target = read_record(path), ViewsRecord.of(catalog, self.files)
-        if (record.snapshot, record.content) != (target.snapshot, target.content):
-            return None
-        with suppress(OSError):  # it is made again, and what hinders that is told then
-            return None if record.difference(path) else path
+        if self._record().content == self._content(catalog):
+            with suppress(OSError):  # it is made again, and what hinders that is told then
+                return None if self.difference() else self.path()
         return None
 
+    def _content(self, catalog: Catalog) -> str:
+        snapshot = catalog.snapshot
+        keys = (volume.key for volume in catalog.volumes)
+        place = (str(self.backing.files.folder), snapshot.warehouse, str(snapshot.number))
+        return _hash([_format(), *place, *keys])
+
     def current(self, catalog: Catalog) -> Path:
-        """The file of this snapshot, which is made unless it is there; one caller at a time."""
-        path = self.made(catalog)
-        if path is not None:
+        """The file of this snapshot, which is made unless it is there; one caller at a time.
+
+        Where the former one has the very same views, over other files, it is copied: to make the
+        views takes longer than all that changes from one snapshot to the next.
+        """
+        if path := self.made(catalog):
             return path
-        path = self.path()
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        before = read_record(path)
-        with suppress(OSError):  # what somebody put into it is not in the next one
-            if before.file and (difference := before.difference(path)):
-                _log.warning("%s: %s. It is made anew; %s", path, difference, OWN_VIEWS)
-        with scratch_folder(self.cache / "scratch") as scratch:
-            fresh = scratch / CURRENT
-            record = write_catalog(fresh, catalog, self.files, path)
+        path, record = self.path(), self._record()
+        with scratch_folder(self.backing.cache / "scratch") as scratch:
+            fresh, former = scratch / CURRENT, None
+            if record.file and path.is_file():
+                shutil.copyfile(path, fresh)
+                if difference := self.difference(fresh):
+                    _log.warning("%s: %s. It is made anew; %s", path, difference, _OWN_VIEWS)
+                else:
+                    former = record
+            record = self.write(fresh, catalog, former)
             fresh.chmod(0o444)
             remove_log(path)
             commit_file(fresh, path)
             # A kill before this line leaves the record of another file: this one is made again.
-            with new_file(_record_path(path), scratch) as file:
+            with new_file(self._record_path, scratch) as file:
                 file.write(seal(asdict(record)))
         return path
 
+    def write(self, path: Path, catalog: Catalog, former: _Record | None = None) -> _Record:
+        """Write a file of views over all volumes of a snapshot; they are made local first.
 
-@dataclass(frozen=True, slots=True)
-class ViewsRecord:
-    """What is known of a file since it was made; empty where nothing is.
+        With `former`, a copy of that file lies there.
+        """
+        # Only who makes a file needs to know what its views are: that is a tenth of our modules.
+        from transforms.warehouse.views.catalog_views import catalog_views
 
-    `content` is a hash of what it names, where, and by which code, `views` one of the text of its
-    views, `file` one of its bytes.
-    """
-
-    snapshot: int = 0
-    chain_id: str = ""
-    warehouse: str = ""
-    content: str = ""
-    views: str = ""
-    file: str = ""
-
-    @classmethod
-    def of(cls, catalog: Catalog, files: Path, views: Sequence[str] = ()) -> ViewsRecord:
-        """What is known of the file of a snapshot before it is made."""
-        keys = (volume.key for volume in catalog.volumes)
-        parts = [_format(), str(files), catalog.snapshot.warehouse, *keys]
-        return cls(
-            catalog.snapshot.number,
-            catalog.chain_id,
-            str(files),
-            _hash(parts),
-            _hash(views) if views else "",
+        snapshot = catalog.snapshot
+        catalog.files.bring(snapshot.readable())
+        views = catalog_views(catalog)
+        record = _Record(content=self._content(catalog), views=_hash(views.fixed))
+        statements = [*views.lists.statements(), *views.states]
+        if former is None or record.views != former.views:
+            path.unlink(missing_ok=True)
+            statements = ["create schema strata", *views.all]
+        shown = (
+            f"{quote_text(catalog.chain_id)} as chain_id, {snapshot.number}::bigint as snapshot, "
+            f"{quote_text(self.backing.files.folder)} as warehouse"
         )
-
-    def difference(self, path: Path) -> str:
-        """How a file is not the one that was made; empty where it is. Raises `OSError`."""
-        if log := log_beside(path):
-            return f"{log.name} lies beside it: {FOREIGN_LOG}"
-        if not self.file:
-            return f"nothing says that it is right: {_record_path(path).name} is lost or damaged"
-        if content_sha256(path) != self.file:
-            return "it is not as it was made: somebody wrote to it, or it is damaged"
-        return ""
+        statements.append(f"create or replace table strata.snapshot as select {shown}")
+        run_statements(path, statements)
+        return replace(record, file=content_sha256(path))
 
 
-def read_record(path: Path) -> ViewsRecord:
-    """What was recorded of a file; nothing where it or its record is absent, or damaged."""
-    place = _record_path(path)
-    with suppress(OSError, IntegrityError, TypeError):  # the last: of another release
-        if path.is_file():
-            return ViewsRecord(**unseal(place.read_bytes(), str(place)))
-    return ViewsRecord()
-
-
-def _record_path(path: Path) -> Path:
-    return path.with_suffix(".json")
-
-
-def write_catalog(
-    path: Path, catalog: Catalog, files: Path, before: Path | None = None
-) -> ViewsRecord:
-    """Write a new file of views over all volumes of a snapshot; they are made local first.
-
-    Where the file `before` has the very same views, over other files, it is copied: to make a view
-    takes longer than all that changes from one snapshot to the next. Not if somebody wrote to it.
-    """
-    # Only who makes a file needs to know what its views are, and that is a tenth of our modules.
-    from transforms.warehouse.views.catalog_views import views_of
-
-    snapshot = catalog.snapshot
-    catalog.files.bring(snapshot.readable())
-    views = views_of(catalog.history(), catalog.states(), snapshot.captures, catalog.files.path)
-    record = ViewsRecord.of(catalog, files, views.fixed)
-    if before is not None and _is_copied(before, path, record.views):
-        _write(path, catalog, record, [*views.lists, *views.states])
-    else:
-        statements = ["create schema strata", *views.lists, *views.fixed, *views.states]
-        _write(path, catalog, record, statements)
-    return replace(record, file=content_sha256(path))
-
-
-def _is_copied(before: Path, path: Path, views: str) -> bool:
-    """Copy a file that has these views; the copy is proven, as anybody may write to the file."""
-    record = read_record(before)
-    if record.views != views:
-        return False
-    shutil.copyfile(before, path)
-    if content_sha256(path) == record.file:
-        return True
-    path.unlink()
-    return False
-
-
-def _write(path: Path, catalog: Catalog, record: ViewsRecord, statements: Sequence[str]) -> None:
-    rows = pa.Table.from_pylist([_volume_row(v) for v in catalog.volumes], schema=_VOLUMES)
+def run_statements(path: Path, statements: Iterable[str]) -> None:
+    """Run statements in a DuckDB file, which is made where it is not there, for DuckDB 1.5 too."""
     with (
         working_connection(path.parent, size=0) as con,
         new_database(con, path, "fresh", 0),
@@ -201,13 +151,6 @@ def _write(path: Path, catalog: Catalog, record: ViewsRecord, statements: Sequen
         con.execute("use fresh")
         con.execute("begin")
         con.execute(";\n".join(statements))  # one by one they take a tenth more time
-        for name, records in (
-            ("volumes", rows),
-            ("snapshot", pa.Table.from_pylist([asdict(record)]).drop(["file"])),
-        ):
-            con.register("records", records)
-            con.execute(f"create or replace table strata.{name} as from records")
-            con.unregister("records")
         con.execute("commit")
         con.execute("use memory")
 
@@ -226,15 +169,3 @@ def _format() -> str:
 
 def _hash(texts: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()
-
-
-def _volume_row(volume: Volume) -> dict[str, object]:
-    return {
-        "kind": volume.kind,
-        "file": volume.key,
-        "first_block": volume.blocks.first,
-        "last_block": volume.blocks.last,
-        "schema_version": volume.version,
-        "bytes": volume.size,
-        "sha256": volume.file.sha256,
-    }

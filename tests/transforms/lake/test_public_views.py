@@ -1,0 +1,48 @@
+"""A database of views over a lake: what it names, and what it does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+
+from transforms.lake.public_views import (
+    PublicLake,
+    named_files,
+    public_statements,
+    public_table,
+    snapshot_line,
+    write_database,
+)
+from transforms.warehouse.manifests.shapes import Shape
+
+_ADDRESS = "http://[::1]:80/net"
+_SHAPE = Shape({"height": "bigint", "vega_time": "timestamp with time zone", "later": "jsonb"})
+
+
+def test_a_database_names_the_files_of_the_statements_and_no_others(tmp_path: Path) -> None:
+    scratch, path = tmp_path / "[s]*", tmp_path / "a.duckdb"
+    scratch.mkdir()
+    files = {
+        ("height", "vega_time"): [f"{_ADDRESS}/lake/blocks/1-9.0.parquet"],
+        ("height", "vega_time", "later"): [f"{_ADDRESS}/lake/blocks/10-19.0.parquet"],
+    }
+    blocks, empty = public_table("blocks", _SHAPE, files), public_table("trades", _SHAPE, {})
+    manifest = f"{_ADDRESS}/lake/manifests/1-9.1.parquet"
+    lake = PublicLake("net", _ADDRESS, f"{_ADDRESS}/c.json", (blocks, empty), (manifest,))
+    made = snapshot_line(1, 19, "2026-01-31 12:00:00+00", lake)
+
+    write_database(path, lake, made, scratch)
+
+    with duckdb.connect(path, read_only=True) as con:
+        query = "select macro_definition from duckdb_functions() where function_name like 'files%'"
+        listed = "".join(definition for (definition,) in con.execute(query).fetchall())
+        assert con.execute("from trades").fetchall() == []
+    for address in (*files.values(), [manifest], [lake.conditions]):
+        assert f"'{address[0]}'" in listed
+    assert str(scratch).encode() not in path.read_bytes()
+    assert {*named_files(public_statements(lake, made))} == {
+        ("blocks", "1-9.0.parquet"),
+        ("blocks", "10-19.0.parquet"),
+        ("manifests", "1-9.1.parquet"),
+    }
