@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from api.core.api_errors import (
     InvalidArgumentError,
@@ -19,9 +18,8 @@ from exporters.exports.range_export import RangeExporter
 from exporters.zips.layout import Layout
 from transforms.duck_errors import Error as DuckError
 from transforms.errors import IntegrityError, RangeError
-from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.questions.holdings import Holdings
-from transforms.warehouse.questions.range_choice import TimedSegments, choose_between
+from transforms.warehouse.questions.range_choice import choose_between
 
 TABLES = {
     value.number: value.name.removeprefix("TABLE_").lower()
@@ -41,16 +39,10 @@ def _chosen(reading: Reading, request: Request) -> tuple[int, int]:
         what = "give fromBlock and toBlock, or from and to, and not both"
         raise InvalidArgumentError(Reason.NO_SEGMENTS, what)
 
-    def ask(volume: Volume, sql: str, values: list[int]) -> Sequence[tuple[Any, ...]]:
-        if "blocks" not in volume.shapes:
-            return ()
-        reading.check_rows()
-        blocks = reading.snapshot.table(volume, "blocks").source
-        return reading.rows(sql.format(blocks=blocks), values)
-
+    reading.check_rows()
     try:
-        segments = TimedSegments(reading.snapshot.catalog, ask)
-        chosen = choose_between(segments, begin, end).blocks
+        holdings = Holdings(reading.snapshot.catalog, reading.rows)
+        chosen = choose_between(holdings, begin, end).blocks
     except RangeError as error:
         raise InvalidArgumentError(Reason.NO_SEGMENTS, str(error)) from error
     return chosen.first, chosen.last

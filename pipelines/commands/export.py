@@ -21,11 +21,7 @@ from pipelines.commands.options import (
 from pipelines.site.site import Site
 from transforms.scratch import temporary_folder
 from transforms.warehouse.questions.holdings import Holdings
-from transforms.warehouse.questions.range_choice import (
-    SegmentChoice,
-    TimedSegments,
-    choose_between,
-)
+from transforms.warehouse.questions.range_choice import SegmentChoice, choose_between
 
 
 @click.command("export")
@@ -94,7 +90,7 @@ def _choice(
 ) -> SegmentChoice | None:
     """The range that --from and --to choose; None where FROM and TO were given."""
     if blocks == (None, None) and (start or end):
-        return choose_between(TimedSegments(site.warehouse.loaded_catalog()), start, end)
+        return choose_between(Holdings(site.warehouse.loaded_catalog()), start, end)
     if None in blocks or start or end:
         raise click.UsageError("give two blocks, FROM TO, or else --from and --to")
     return None

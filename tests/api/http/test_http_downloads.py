@@ -26,7 +26,8 @@ from tests.transforms.warehouse_kit import history_segment
 from transforms.block_range import BlockRange
 from transforms.bounds import rfc3339
 from transforms.tables.registry import HISTORY_TABLES
-from transforms.warehouse.questions.range_choice import TimedSegments, choose_between
+from transforms.warehouse.questions.holdings import Holdings
+from transforms.warehouse.questions.range_choice import choose_between
 from transforms.warehouse.warehouse_address import open_warehouse
 
 _PATH = "/api/v2/networkhistory/export"
@@ -85,7 +86,7 @@ def test_an_export_is_planned_within_the_time_that_its_client_gives(
 def test_a_range_may_be_given_by_times_and_snaps_to_segments(
     served: Served, built_site: Site
 ) -> None:
-    held = TimedSegments(open_warehouse(built_site.locations.warehouse).loaded_catalog())
+    held = Holdings(open_warehouse(built_site.locations.warehouse).loaded_catalog())
     first, last = (rfc3339(at) for at in choose_between(held, "15", "25").times if at is not None)
 
     for start, end in (("5", "33"), (first, last), (last, None), (None, first)):

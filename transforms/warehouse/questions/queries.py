@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from transforms.duck import Connection, plain_errors
 from transforms.errors import ConfigError
-from transforms.tables.dialect import select_list
 from transforms.tables.registry import fold_case
 from transforms.warehouse.views.catalog_views import view_names
 from transforms.warehouse.warehouse import Warehouse
@@ -39,34 +38,6 @@ def query_tables(query: str, tables: Iterable[str]) -> frozenset[str] | None:
 
 
 _READING = (duckdb.StatementType.SELECT, duckdb.StatementType.MULTI)  # the latter is a pivot
-
-
-def query_error(text: str) -> ConfigError:
-    """The error for a query that cannot be run, from what DuckDB says of it."""
-    # What follows LINE points into the query as it was wrapped, not as it was given.
-    message = " ".join(text.partition("\nLINE ")[0].split())
-    return ConfigError(f"the query cannot be run: {message}")
-
-
-def readable(con: Connection, query: str) -> str:
-    """SQL for the rows of the one statement that a query holds, which other SQL may stand around.
-
-    Raises `ConfigError` for any other statement.
-    """
-    statements = con.extract_statements(query)
-    if len(statements) != 1:
-        raise query_error(f"it holds {len(statements)} statements, not one")
-    if statements[0].type not in _READING:
-        raise query_error(
-            "the warehouse is only read here, by `select` and the like: strata shell runs the rest"
-        )
-    text = query.encode()
-    tokens = (at for at, kind in duckdb.tokenize(query) if kind != duckdb.token_type.comment)
-    ends = (at for at in tokens if text[at : at + 1] == b";")
-    return text[: next(ends, len(text))].decode()
-
-
-_AS_TEXT = "VARCHAR"
 _PLAIN = frozenset(
     (
         *("boolean", "tinyint", "smallint", "integer", "bigint"),
@@ -87,16 +58,14 @@ def query_rows(warehouse: Warehouse, query: str) -> Iterator[tuple[Sequence[str]
     JSON has a value for is DuckDB's text for it. Raises `ConfigError` for wrong SQL.
     """
     with _connected(warehouse, query) as con, _query_errors():
-        statement = readable(con, query)
-        relation = con.sql(statement)
-        names, kinds = relation.columns, relation.types
-        casts = [
-            (str(kind) if kind.id in _PLAIN else _AS_TEXT, name)
-            for kind, name in zip(kinds, names, strict=True)
-        ]
-        makers = [int if kind.id in _WHOLE else _plain for kind in kinds]
-        reader = con.sql(_cast(statement, casts)).to_arrow_reader()
-        yield names, _rows(reader, makers)
+        relation = con.sql(_reading(con, query))
+        kinds = [kind.id for kind in relation.types]
+        # By place: a query may give several columns one name.
+        casts = (
+            f"#{n}{'' if k in _PLAIN else '::varchar'} as c{n}" for n, k in enumerate(kinds, 1)
+        )
+        reader = relation.project(", ".join(casts)).to_arrow_reader()
+        yield relation.columns, _rows(reader, [int if k in _WHOLE else _plain for k in kinds])
 
 
 def _connected(warehouse: Warehouse, query: str) -> AbstractContextManager[Connection]:
@@ -104,6 +73,21 @@ def _connected(warehouse: Warehouse, query: str) -> AbstractContextManager[Conne
     catalog = warehouse.loaded_catalog()
     tables = None if warehouse.in_folder else query_tables(query, view_names(catalog))
     return warehouse.connect(None if tables is None else catalog.of_tables(tables))
+
+
+def _reading(con: Connection, query: str) -> str:
+    """The one statement of a query. Raises `ConfigError` unless it is one that reads."""
+    statements = con.extract_statements(query)
+    if len(statements) != 1:
+        raise _query_error(f"it holds {len(statements)} statements, not one")
+    if statements[0].type not in _READING:
+        raise _query_error(
+            "the warehouse is only read here, by `select` and the like: strata shell runs the rest"
+        )
+    text = query.encode()
+    tokens = (at for at, kind in duckdb.tokenize(query) if kind != duckdb.token_type.comment)
+    ends = (at for at in tokens if text[at : at + 1] == b";")
+    return text[: next(ends, len(text))].decode()  # DuckDB takes no comment after the end
 
 
 def _rows(reader: pa.RecordBatchReader, makers: Sequence[Callable[[Any], object]]) -> Iterator[Row]:
@@ -127,15 +111,14 @@ def _query_errors() -> Iterator[None]:
         with plain_errors():
             yield
     except (duckdb.ProgrammingError, duckdb.DataError, duckdb.NotSupportedError) as error:
-        raise query_error(str(error)) from error
+        raise _query_error(str(error)) from error
     except OSError as error:
         if error.errno is not None:
             raise
         # Arrow hands on what DuckDB says in the middle of a stream as an OSError without a number.
-        raise query_error(str(error)) from error
+        raise _query_error(str(error)) from error
 
 
-def _cast(query: str, columns: Sequence[tuple[str, str]]) -> str:
-    # By place: a query may give several columns one name. The line feed ends a comment.
-    casts = [(f"#{place}::{kind}", name) for place, (kind, name) in enumerate(columns, 1)]
-    return f"select {select_list(casts)} from ({query}\n)"  # noqa: S608 - the user's own SQL
+def _query_error(text: str) -> ConfigError:
+    message = " ".join(text.partition("\nLINE ")[0].split())
+    return ConfigError(f"the query cannot be run: {message}")

@@ -28,11 +28,8 @@ from transforms.scratch import scratch_folder, sweep_scratch
 from transforms.warehouse.log.losses import LostRowsError
 from transforms.warehouse.manifests.shapes import Extent
 from transforms.warehouse.questions.copy_tables import Progress, copy_contents
-from transforms.warehouse.questions.range_choice import (
-    SegmentChoice,
-    TimedSegments,
-    choose_range,
-)
+from transforms.warehouse.questions.holdings import Holdings
+from transforms.warehouse.questions.range_choice import SegmentChoice, choose_range
 from transforms.warehouse.warehouse import Warehouse
 
 _NAMED = 10  # of the runs of blocks that are loaded
@@ -101,7 +98,7 @@ def choose_segments(warehouse: Warehouse, start: Bound | None, end: Bound | None
     Raises `RangeError` also where blocks between two heights are not loaded.
     """
     catalog = warehouse.loaded_catalog()
-    choice = choose_range(TimedSegments(catalog), start, end)
+    choice = choose_range(Holdings(catalog), start, end)
     if not start or not end or start.block is None or end.block is None:
         return choice
     blocks, runs = BlockRange(start.block, end.block), union(catalog.blocks)
