@@ -25,14 +25,7 @@ class StrataError(Exception):
 
 
 class SegmentError(StrataError):
-    """A segment's file or content cannot be used; the message says where and why.
-
-    `segment` is the file name of the segment where the message is about one of several.
-    """
-
-    def __init__(self, message: str, segment: str = "") -> None:
-        super().__init__(message)
-        self.segment = segment
+    """A segment's file or content cannot be used; the message says where and why."""
 
 
 class RangeError(StrataError, ValueError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from exporters.exports.copies import DamagedCopyError
@@ -21,6 +22,7 @@ from transforms.stores.store import content_sha256
 from transforms.warehouse.load.rendering import rendered_table
 from transforms.warehouse.manifests.receipts import Receipt
 
+_CHUNK = 1 << 20
 _REMEDY = "delete it: it is rendered from the warehouse again"
 
 
@@ -72,8 +74,8 @@ def render_part(
     null: str = "",
 ) -> None:
     """Keep one table of one segment in `stage`, rendered from its rows; see `rendered_table`."""
-    with (
-        scratch_folder(scratch) as folder,
-        rendered_table(data, folder, receipt, null=null, memory_limit=memory_limit) as text,
-    ):
-        stage.write(receipt.segment, receipt.schema, text.header, text.body, receipt.rows, folder)
+    with scratch_folder(scratch) as folder:
+        header, path = rendered_table(data, folder, receipt, null=null, memory_limit=memory_limit)
+        with path.open("rb") as body:
+            chunks = iter(partial(body.read, _CHUNK), b"")
+            stage.write(receipt.segment, receipt.schema, header, chunks, receipt.rows, folder)

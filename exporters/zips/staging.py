@@ -107,11 +107,6 @@ class PartStage:
         path.unlink(missing_ok=True)
         _hash_file(path).unlink(missing_ok=True)
 
-    def forget(self, segment: SegmentName) -> None:
-        """Forget the parts of a segment that is refused."""
-        for table in HISTORY_TABLES:
-            self.remove(segment.chain_id, table, segment.blocks)
-
     def sweep(self) -> None:
         """Delete the scratch folders of processes that are gone, and parts of a week ago.
 

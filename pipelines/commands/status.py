@@ -92,7 +92,7 @@ def _show_all(screen: Screen, site: Site, status: SiteStatus, problems: Sequence
     screen.table("lost volumes: run strata repair, then strata load", ("volume", "blocks"), lost)
     for sentence in (*(problems or [_well(status)]), *_sentences(site, status, collection)):
         screen.show(sentence)
-    opened, steps = site.warehouse.shown(), {**segments, "to_do": status.to_do}
+    steps = {**segments, "to_do": status.to_do}
     screen.document(
         {
             **places,
@@ -110,7 +110,7 @@ def _show_all(screen: Screen, site: Site, status: SiteStatus, problems: Sequence
                 "contradictions": [{"where": where, "what": what} for where, what in ids],
             },
             "collection": collection or None,
-            "open_with": opened and opened.path,
+            "open_with": site.warehouse.current if status.loaded else None,
         }
     )
 
@@ -148,9 +148,9 @@ def _sentences(site: Site, status: SiteStatus, collection: str) -> Iterator[str]
         yield f"chain of the network's ids unbroken over {unbroken}"
     if collection:
         yield collection
-    if opened := site.warehouse.shown():
-        note = "" if opened.is_new else ", once strata sql 'from blocks limit 5' has made it new"
-        yield f"open with duckdb -readonly {opened.path}{note}"
+    if status.loaded:
+        made = "which strata sql 'from blocks limit 5' makes new where it is not"
+        yield f"open with duckdb -readonly {site.warehouse.current}, {made}"
 
 
 def _joined(ranges: Iterable[BlockRange]) -> str:

@@ -153,13 +153,7 @@ def test_each_command_makes_a_lost_file_of_views_again(
     assert count_in(views) == 2
 
 
-def test_status_says_where_the_views_are_and_whether_they_are_new(
-    warehouse: Path, tmp_path: Path
-) -> None:
+def test_status_says_where_the_views_are(warehouse: Path, tmp_path: Path) -> None:
     views = warehouse / "current.duckdb"
     status = ("status", "--source", str(tmp_path))
-    assert strata(warehouse, *status).splitlines()[-1] == f"open with duckdb -readonly {views}"
-
-    views.unlink()
-
-    assert "once strata sql" in strata(warehouse, *status).splitlines()[-1]
+    assert f"open with duckdb -readonly {views}, " in strata(warehouse, *status).splitlines()[-1]

@@ -306,10 +306,8 @@ def test_cells_that_no_type_holds_are_counted_by_column(
         for column, count in receipt.raw_cells.items()
         if count
     }
-    assert counted == {key: len(cells) for key, cells in _RAW.items()}
-    assert {
-        receipt.blocks for receipt in warehouse.receipts() if any(receipt.raw_cells.values())
-    } == {_EXACT}
+    of_parquet = {("orders", "expires_at"): 4}  # infinite times, which DuckDB alone holds
+    assert counted == {key: len(cells) + of_parquet.get(key, 0) for key, cells in _RAW.items()}
 
 
 @each_of(("table", "column"), _RAW)

@@ -23,7 +23,7 @@ from transforms.verifying.findings import Finding
 from transforms.verifying.verification import Verification
 from transforms.warehouse.checks.warehouse_check import Holding, WarehouseCheck
 from transforms.warehouse.load.loader import LoadReport
-from transforms.warehouse.load.rendering import RenderedTable, rendered_table
+from transforms.warehouse.load.rendering import rendered_table
 from transforms.warehouse.load.table_load import PartSink
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.data_files import data_key
@@ -63,11 +63,6 @@ class MemorySink:
         key = (segment.blocks, schema.table)
         self.csvs[key] = header + b"".join(body)
         self.rows[key] = rows
-
-    def forget(self, segment: SegmentName) -> None:
-        for texts in (self.csvs, self.rows):
-            for key in [key for key in texts if key[0] == segment.blocks]:
-                del texts[key]
 
 
 _last_views: list[bytes] = []
@@ -180,28 +175,17 @@ def relist(warehouse: Warehouse) -> None:
 
 def render(warehouse: Warehouse, blocks: BlockRange, table: str, null: str = "") -> bytes:
     """One table of one segment as CSV bytes."""
-    with rendering(warehouse, blocks, table, null) as rendered:
-        return rendered.header + b"".join(rendered.body)
+    backing, catalog = warehouse.backing, warehouse.loaded_catalog()
+    (receipt,) = (r for r in catalog.receipts(blocks, table) if r.blocks == blocks)
+    limit, data = backing.rendering_limit, catalog.data_path(blocks, table)
+    with scratch_folder(backing.scratch) as scratch:
+        header, body = rendered_table(data, scratch, receipt, null=null, memory_limit=limit)
+        return header + body.read_bytes()
 
 
 def blocks_of(segment: Path) -> BlockRange:
     """The blocks that a segment's file name says."""
     return SegmentName.parse(segment.name).blocks
-
-
-@contextmanager
-def rendering(
-    warehouse: Warehouse, blocks: BlockRange, table: str, null: str = ""
-) -> Iterator[RenderedTable]:
-    """One table of one segment as CSV."""
-    backing, catalog = warehouse.backing, warehouse.loaded_catalog()
-    (receipt,) = (r for r in catalog.receipts(blocks, table) if r.blocks == blocks)
-    limit, data = backing.rendering_limit, catalog.data_path(blocks, table)
-    with (
-        scratch_folder(backing.scratch) as scratch,
-        rendered_table(data, scratch, receipt, null=null, memory_limit=limit) as rendered,
-    ):
-        yield rendered
 
 
 def verify(warehouse: Warehouse, verification: Verification | None = None) -> Iterator[Finding]:

@@ -154,5 +154,5 @@ def _state_table(con: Connection, receipt: Receipt, path: Path, scratch: Path) -
             f"create table state.main.{name} as select * replace ({first}::bigint as _segment) "  # noqa: S608 - quoted
             f"from {rows} order by _row"
         )
-    counts = row_counts(con, receipt.schema, f"state.main.{name} where true")
+    counts = row_counts(con, f"state.main.{name} where true")
     return replace(receipt, raw_cells=counts[first].raw_cells)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from transforms.block_range import BlockRange
-from transforms.errors import SegmentError
 from transforms.segments.cid import CidHasher
 from transforms.segments.inventory import SegmentFile
 from transforms.segments.segment_zip import SegmentZip, TableFile
@@ -52,7 +49,7 @@ def prepare(source: Source, file: SegmentFile, folder: Path) -> PreparedSegment:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "segment.zip"
     source.fetch(file, path)
-    with _opened(path, file) as opened:
+    with SegmentZip(path, file.name) as opened:
         tables = _extracted(opened, "history", folder)
         opened.check("currentstate")
         stated = opened.previous_id
@@ -63,18 +60,8 @@ def prepare(source: Source, file: SegmentFile, folder: Path) -> PreparedSegment:
 def prepare_state(segment: PreparedSegment, folder: Path) -> PreparedSegment:
     """Extract the current-state tables of a prepared segment below `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    with _opened(segment.zip_path, segment.file) as opened:
+    with SegmentZip(segment.zip_path, segment.file.name) as opened:
         return replace(segment, tables=_extracted(opened, "currentstate", folder))
-
-
-@contextmanager
-def _opened(path: Path, file: SegmentFile) -> Iterator[SegmentZip]:
-    """A segment's ZIP; what is wrong with it is a `SegmentError` that names the segment."""
-    try:
-        with SegmentZip(path, file.name) as opened:
-            yield opened
-    except SegmentError as error:
-        raise SegmentError(str(error), file.name.file_name) from error
 
 
 def _extracted(opened: SegmentZip, kind: str, folder: Path) -> dict[str, TableFile]:

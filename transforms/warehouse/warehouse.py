@@ -37,7 +37,7 @@ from transforms.warehouse.merge.merge_plan import MOST_PARTIAL
 from transforms.warehouse.merge.sweep import GRACE_SECONDS, ORPHAN_SECONDS, folder_listing, sweep
 from transforms.warehouse.repair.older_log import check_not_lost, check_not_older
 from transforms.warehouse.survey import Survey, survey
-from transforms.warehouse.views.catalog_file import CURRENT, CatalogFile, Shown
+from transforms.warehouse.views.catalog_file import CURRENT, CatalogFile
 
 if TYPE_CHECKING:
     from transforms.warehouse.load.loader import LoadReport
@@ -194,13 +194,6 @@ class Warehouse:
         with exclusive(self.cache / ".views.lock"):
             catalog = self.loaded_catalog()
             return catalog, file.current(catalog)
-
-    def shown(self) -> Shown | None:
-        """The file that an analyst opens, as it is now; None where nothing is loaded."""
-        catalog = self.catalog()
-        if catalog is None:
-            return None
-        return Shown(self.current, is_new=CatalogFile(self.backing).made(catalog) is not None)
 
     def record_refusals(self, survey: Survey) -> None:
         """Keep the survey's refusals in the quarantine, and forget files that may be tried now."""

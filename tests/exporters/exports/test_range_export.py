@@ -23,7 +23,7 @@ from tests.api.site_kit import CHAIN, FIRST, SECOND, THIRD, Site, small_site
 from tests.archive_kit import resealed
 from tests.s3_kit import BucketServer, bucket_server
 from tests.segments_kit import expected_member
-from tests.transforms.warehouse_kit import rendering
+from tests.transforms.warehouse_kit import render
 from transforms.block_range import BlockRange
 from transforms.errors import BusyError, IntegrityError, RangeError
 from transforms.files import file_version
@@ -224,11 +224,10 @@ def deflated_otherwise(asked: Asked) -> Asked:
     site = asked.site
     shutil.rmtree(site.root / "archive")
     (receipt,) = site.warehouse.receipts([SECOND], "orders")
-    with rendering(site.warehouse, SECOND, "orders") as text:
-        stage = PartStage(site.stage.root, level=2)
-        stage.write(
-            receipt.segment, receipt.schema, text.header, text.body, receipt.rows, stage.scratch
-        )
+    header = receipt.schema.header
+    body = [render(site.warehouse, SECOND, "orders").removeprefix(header)]
+    stage = PartStage(site.stage.root, level=2)
+    stage.write(receipt.segment, receipt.schema, header, body, receipt.rows, stage.scratch)
     site.publish([SECOND], ["orders"])
     return asked
 

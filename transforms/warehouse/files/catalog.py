@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import compress
+from itertools import compress, islice, takewhile
 from pathlib import Path
+from typing import TypeVar
 
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import RangeError
@@ -17,10 +18,7 @@ from transforms.stores.store import Store
 from transforms.warehouse.files.local_files import LocalFiles
 from transforms.warehouse.files.lost_files import absent_files
 from transforms.warehouse.log.snapshot import Snapshot
-from transforms.warehouse.manifests.manifest import (
-    manifest_receipts,
-    read_manifest,
-)
+from transforms.warehouse.manifests.manifest import manifest_receipts, read_manifest
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.manifests.segment_list import SegmentList, segment_list
 from transforms.warehouse.manifests.shapes import Extent, Volume
@@ -58,7 +56,9 @@ class Catalog:
     @cached_property
     def segments(self) -> Mapping[BlockRange, LoadedSegment]:
         """Every loaded segment, from the manifests; those of a bucket are fetched once."""
-        segments = (entry for path in self._manifests() for entry in read_manifest(path))
+        segments = (
+            entry for path in self._manifests(self._history) for entry in read_manifest(path)
+        )
         return {segment.blocks: segment for segment in segments}
 
     @cached_property
@@ -87,12 +87,13 @@ class Catalog:
 
     def segment_lists(self) -> list[SegmentList]:
         """All loaded segments as columns, ascending, a list for each volume."""
-        return [*map(segment_list, self._manifests())]
+        return [*map(segment_list, self._manifests(self._history))]
 
-    def _manifests(self) -> list[Path]:
-        manifests = [volume.file for volume in self._history]
+    def _manifests(self, volumes: Iterable[Volume]) -> list[Path]:
+        """The manifests of volumes, on this machine."""
+        manifests = [volume.file for volume in volumes]
         self.files.bring(manifests)
-        return [self.files.path(manifest) for manifest in manifests]
+        return [*map(self.files.path, manifests)]
 
     def holds(self, blocks: BlockRange) -> bool:
         """Whether exactly this segment is loaded; reads the manifest of one volume."""
@@ -112,22 +113,12 @@ class Catalog:
 
     def _sharing(self, blocks: BlockRange) -> Iterator[LoadedSegment]:
         """The loaded segments that share one of these blocks, ascending."""
-        for volume in self.volumes_over(blocks):
-            self.files.bring([volume.file])
-            segments = read_manifest(self.files.path(volume.file))
-            start = bisect_left(segments, blocks.first, key=_last_block)
-            for segment in segments[start:]:
-                if segment.blocks.first > blocks.last:
-                    return
-                yield segment
+        for path in self._manifests(self.volumes_over(blocks)):
+            yield from _over(read_manifest(path), blocks)
 
     def volumes_over(self, blocks: BlockRange) -> Iterator[Volume]:
         """The volumes of history that hold any of these blocks, ascending."""
-        history = self._history
-        for at in range(bisect_left(history, blocks.first, key=_last_block), len(history)):
-            if history[at].blocks.first > blocks.last:
-                return
-            yield history[at]
+        return _over(self._history, blocks)
 
     @cached_property
     def _history(self) -> list[Volume]:
@@ -157,9 +148,7 @@ class Catalog:
 
         With `table`, they are those of one.
         """
-        manifests = [volume.file for volume in self.volumes_over(blocks)]
-        self.files.bring(manifests)
-        return manifest_receipts([*map(self.files.path, manifests)], blocks, table)
+        return manifest_receipts(self._manifests(self.volumes_over(blocks)), blocks, table)
 
     @cached_property
     def lost(self) -> tuple[Volume, ...]:
@@ -189,5 +178,10 @@ class Catalog:
         return replace(self, snapshot=snapshot)
 
 
-def _last_block(item: LoadedSegment | Volume) -> int:
-    return item.blocks.last
+_Part = TypeVar("_Part", LoadedSegment, Volume)
+
+
+def _over(parts: Sequence[_Part], blocks: BlockRange) -> Iterator[_Part]:
+    """Those that share one of these blocks, of parts that ascend and do not overlap."""
+    start = bisect_left(parts, blocks.first, key=lambda part: part.blocks.last)
+    return takewhile(lambda part: part.blocks.first <= blocks.last, islice(parts, start, None))

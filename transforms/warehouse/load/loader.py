@@ -45,24 +45,17 @@ class LoadReport:
     volumes: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
 class Loader:
     """Loads segments one contiguous group at a time; each group becomes one volume."""
 
-    def __init__(
-        self,
-        backing: Backing,
-        scratch: Path,
-        source: Source,
-        sink: PartSink,
-        progress: Callable[[int], None],
-    ) -> None:
-        self._backing = backing
-        self._scratch = scratch
-        self._source = source
-        self._sink = sink
-        self._progress = progress
-        self._refused: list[QuarantinedFile] = []
-        self.report = LoadReport()
+    backing: Backing
+    scratch: Path
+    source: Source
+    sink: PartSink
+    progress: Callable[[int], None]
+    refused: list[QuarantinedFile] = field(default_factory=list)
+    report: LoadReport = field(default_factory=LoadReport)
 
     def load(self, files: Sequence[SegmentFile]) -> None:
         """Load segments that ascend and are not in the warehouse yet."""
@@ -72,20 +65,21 @@ class Loader:
             if group and (full or not group[-1].blocks.joins(file.blocks)):
                 self._load_group(group)
                 group = []
-            folder = self._scratch / file.blocks.key
+            folder = self.scratch / file.blocks.key
             try:
-                group.append(prepare(self._source, file, folder))
+                group.append(prepare(self.source, file, folder))
             except SegmentError as error:
                 self._refuse(file, error, folder / "segment.zip")
         if group:
             self._load_group(group)
-        self._backing.log.commit(self._with_refused)
+        if self.refused:
+            self.backing.log.commit(lambda newest: newest.quarantined(self.refused, ()))
 
     def _load_group(self, group: Sequence[PreparedSegment]) -> None:
         """Load a group; where that fails each segment alone, to quarantine those at fault."""
         try:
             self._load_volume(group)
-            self._progress(sum(segment.file.info.size for segment in group))
+            self.progress(sum(segment.file.info.size for segment in group))
         except (SegmentError, MemoryLimitError) as error:
             if len(group) > 1:
                 for segment in group:
@@ -97,8 +91,8 @@ class Loader:
                 shutil.rmtree(segment.zip_path.parent, ignore_errors=True)
 
     def _load_volume(self, group: Sequence[PreparedSegment]) -> None:
-        base = self._backing.log.begin()
-        receipts, volume = self._stored(base, group, self._sink)
+        base = self.backing.log.begin()
+        receipts, volume = self._stored(base, group, self.sink)
         states = []
         for segment in _due_states(base, group):
             dumped = prepare_state(segment, segment.zip_path.parent / "state")
@@ -110,7 +104,7 @@ class Loader:
             self.report.volumes.append(volume.key)
             return
         # Another process loaded some of these segments while we did.
-        loaded = self._backing.catalog(snapshot).segments_over(volume.blocks)
+        loaded = self.backing.catalog(snapshot).segments_over(volume.blocks)
         for segment in group:
             if segment.blocks in loaded:
                 continue
@@ -118,8 +112,7 @@ class Loader:
                 if blocks.overlaps(segment.blocks):
                     raise SegmentError(
                         f"{segment.file.info.key} covers blocks that {other.name.file_name}, "
-                        "loaded in the meantime, covers too: remove the one that is wrong",
-                        segment.file.name.file_name,
+                        "loaded in the meantime, covers too: remove the one that is wrong"
                     )
             self._load_volume([segment])
 
@@ -127,10 +120,10 @@ class Loader:
         self, base: Snapshot, segments: Sequence[PreparedSegment], sink: PartSink | None
     ) -> tuple[list[Receipt], Volume]:
         """Write the files of a volume, see `write_run`, and put them into the warehouse."""
-        with scratch_folder(self._scratch) as scratch:
-            run, receipts = write_run(scratch, segments, sink, self._backing.rendering_limit)
+        with scratch_folder(self.scratch) as scratch:
+            run, receipts = write_run(scratch, segments, sink, self.backing.rendering_limit)
             loaded = [_loaded(segment, receipts) for segment in segments]
-            return receipts, store_volume(self._backing, run, base, loaded, receipts)
+            return receipts, store_volume(self.backing, run, base, loaded, receipts)
 
     def _commit(
         self, group: Sequence[PreparedSegment], volume: Volume, states: Sequence[Volume]
@@ -139,36 +132,29 @@ class Loader:
 
         def change(newest: Snapshot) -> Snapshot | None:
             grown = with_added(newest, group[0].file.name.chain_id, volume, states)
-            # Others loaded these segments: what was refused meanwhile is still to be kept.
-            return grown.quarantined(self._refused, keys) if grown else self._with_refused(newest)
+            return grown and grown.quarantined((), keys)
 
-        snapshot = self._backing.log.commit(change)
-        self._refused.clear()
-        return snapshot
-
-    def _with_refused(self, newest: Snapshot) -> Snapshot | None:
-        return newest.quarantined(self._refused, ()) if self._refused else None
+        return self.backing.log.commit(change)
 
     def _refuse(
         self, file: SegmentFile, error: SegmentError | MemoryLimitError, copy: Path
     ) -> None:
         reason, memory_mb = str(error), 0
         if isinstance(error, MemoryLimitError):
-            memory_mb = self._backing.memory_mb
+            memory_mb = self.backing.memory_mb
             reason = (
                 f"{file.info.key} takes more memory to load than a load may use, {memory_mb} MB "
                 f"({error.strerror}): let STRATA_MEMORY_MB be more, and the next load takes it"
             )
-        self._sink.forget(file.name)
         refusal = Refusal(file.info, reason)
         stored = None
         if copy.exists():
             sha256 = content_sha256(copy)
             key = copy_key(file.info.key, sha256)
-            stored = store_file(self._backing.store, key, sha256, copy)
-        self._refused.append(QuarantinedFile(refusal, stored, memory_mb))
+            stored = store_file(self.backing.store, key, sha256, copy)
+        self.refused.append(QuarantinedFile(refusal, stored, memory_mb))
         self.report.failures.append(refusal)
-        self._progress(file.info.size)
+        self.progress(file.info.size)
 
 
 def _due_states(base: Snapshot, group: Sequence[PreparedSegment]) -> Iterator[PreparedSegment]:

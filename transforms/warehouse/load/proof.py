@@ -32,24 +32,15 @@ def proven_body(file: TableFile, rendered: BinaryIO) -> Iterator[bytes]:
             yield ours
 
 
-def prove_end(file: TableFile, rendered: BinaryIO) -> None:
-    """Raise `ProofError` where more was rendered than the source's last file holds."""
-    if rest := rendered.read(_CONTEXT_BYTES):
-        raise _error(file, f" renders more than the source holds: {rest!r}")
-
-
 def _difference(file: TableFile, offset: int, source: bytes, ours: bytes) -> ProofError:
     pairs = enumerate(zip(source, ours, strict=False))
     shared = next((at for at, (one, other) in pairs if one != other), min(len(source), len(ours)))
     row, column = _place(file, offset + shared)
     shown, rendered = (text[shared : shared + _CONTEXT_BYTES] for text in (source, ours))
-    problem = f"the source has {shown!r} where a CSV of spec 2.8 has {rendered!r}"
-    return _error(file, f", row {row}, column {column}: {problem}")
-
-
-def _error(file: TableFile, problem: str) -> ProofError:
-    name = file.segment.file_name
-    return ProofError(f"{name}: table {file.table}{problem}", name)
+    return ProofError(
+        f"{file.segment.file_name}: table {file.table}, row {row}, column {column}: the source has "
+        f"{shown!r} where a CSV of spec 2.8 has {rendered!r}"
+    )
 
 
 def _place(file: TableFile, end: int) -> tuple[int, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -37,16 +36,6 @@ _FORBIDDEN_IN_NULL = ',"\r\n'
 _PORTION_BYTES = 128 * 10**6
 
 
-@dataclass(frozen=True, slots=True)
-class RenderedTable:
-    """One table of one segment: its receipt, the header line, the body as a stream of bytes."""
-
-    receipt: Receipt
-    header: bytes
-    body: Iterator[bytes]
-
-
-@contextmanager
 def rendered_table(
     data: Path | None,
     scratch: Path,
@@ -54,12 +43,13 @@ def rendered_table(
     *,
     null: str = "",
     memory_limit: str = RENDERING_LIMIT,
-) -> Iterator[RenderedTable]:
+) -> tuple[bytes, Path]:
     """Render one table of one segment as it was dumped, or with another NULL string.
 
-    `data` is the data file that has its rows (None: there are none). Raises `ConfigError` for a
-    NULL string that could be a value, `IntegrityError` where other bytes come than were proven,
-    `MemoryLimitError` where one row takes more than `memory_limit`.
+    Returns its header and the file of its body. `data` is the data file that has its rows (None:
+    there are none). Raises `ConfigError` for a NULL string that could be a value, `IntegrityError`
+    where other bytes come than were proven, `MemoryLimitError` where one row takes more than
+    `memory_limit`.
     """
     check_null(null)
     path = scratch / "table.csv"
@@ -68,13 +58,12 @@ def rendered_table(
         readable(str(data), scratch),
     ):
         source = rows_sql(receipt.table, receipt.schema.columns, [data] if data else [])
-        _render(con, source, [receipt], path, null)
+        if null:
+            _render(con, source, [receipt], path, null)
+        elif problem := rendering_problem(con, lambda _: source, [receipt], scratch):
+            raise IntegrityError(f"table {receipt.table} of {problem}: {REMEDY}")
     names = (f'"{name}"' if name == null else name for name in receipt.schema.names)
-    header = (",".join(names) + "\n").encode()
-    with path.open("rb") as stream:
-        is_proven = null == ""
-        body = _verified(receipt, stream) if is_proven else iter(lambda: stream.read(_CHUNK), b"")
-        yield RenderedTable(receipt, header, body)
+    return (",".join(names) + "\n").encode(), path
 
 
 def check_null(null: str) -> None:
@@ -115,7 +104,10 @@ def rendering_problem(
                     for chunk in _chunks(stream, receipt.bytes - len(schema.header)):
                         digest.update(chunk)
                     if digest.hexdigest() != receipt.sha256:
-                        return _difference(receipt, digest.hexdigest())
+                        return (
+                            f"segment {receipt.blocks} no longer renders to the bytes that were "
+                            f"loaded (SHA-256 {digest.hexdigest()}, recorded {receipt.sha256})"
+                        )
                 if stream.read(1):
                     return f"segment {alike[-1].blocks} renders more rows than were loaded"
     return ""
@@ -167,21 +159,3 @@ def _chunks(stream: BinaryIO, size: int) -> Iterator[bytes]:
     while size > 0 and (chunk := stream.read(min(_CHUNK, size))):
         size -= len(chunk)
         yield chunk
-
-
-def _verified(receipt: Receipt, stream: BinaryIO) -> Iterator[bytes]:
-    """A body to its end. Raises `IntegrityError` there where it is not that of the receipt."""
-    digest = hashlib.sha256(receipt.schema.header)
-    while chunk := stream.read(_CHUNK):
-        digest.update(chunk)
-        yield chunk
-    if digest.hexdigest() != receipt.sha256:
-        problem = _difference(receipt, digest.hexdigest())
-        raise IntegrityError(f"table {receipt.table} of {problem}: {REMEDY}")
-
-
-def _difference(receipt: Receipt, digest: str) -> str:
-    return (
-        f"segment {receipt.blocks} no longer renders to the bytes that were loaded "
-        f"(SHA-256 {digest}, recorded {receipt.sha256})"
-    )

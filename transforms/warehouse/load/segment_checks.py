@@ -59,9 +59,7 @@ def _check_keys(
         first, *cells = repeated[0]
         (segment,) = (item.segment for item in receipts if item.blocks.first == first)
         label = ", ".join(f"{name} {cell}" for name, cell in zip(key, cells, strict=True))
-        raise SegmentError(
-            f"{segment}: {receipts[0].table} has several rows for {label}", segment.file_name
-        )
+        raise SegmentError(f"{segment}: {receipts[0].table} has several rows for {label}")
 
 
 def _check_heights(con: Connection, source: str, receipts: Sequence[Receipt]) -> None:
@@ -80,6 +78,5 @@ def _check_heights(con: Connection, source: str, receipts: Sequence[Receipt]) ->
         if summary != [size, size, blocks.first, blocks.last]:
             raise SegmentError(
                 f"{receipt.segment}: its table blocks has {summary[0]} rows with {summary[1]} "
-                f"heights from {summary[2]} to {summary[3]}",
-                receipt.segment.file_name,
+                f"heights from {summary[2]} to {summary[3]}"
             )

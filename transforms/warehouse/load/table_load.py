@@ -23,7 +23,7 @@ from transforms.tables.conform import typed_rows
 from transforms.tables.dialect import read_sql
 from transforms.tables.file_columns import file_rows
 from transforms.tables.registry import HISTORY_TABLES, Column, TableSchema
-from transforms.warehouse.load.proof import ProofError, prove_end, proven_body
+from transforms.warehouse.load.proof import ProofError, proven_body
 from transforms.warehouse.load.raw_cells import row_counts
 from transforms.warehouse.load.rendering import portions, write_csv
 from transforms.warehouse.load.segment_checks import check_keys_and_heights
@@ -51,10 +51,6 @@ class PartSink(Protocol):
         """
         ...
 
-    def forget(self, segment: SegmentName) -> None:
-        """Keep nothing of a segment: it is refused, and was not loaded."""
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class TableLoad:
@@ -72,8 +68,8 @@ class TableLoad:
     def load(self, files: Sequence[TableFile]) -> list[Receipt]:
         """Load files, ascending by block; returns a receipt per file.
 
-        Raises `SegmentError` (with its segment) where a file cannot be read exactly, or its rows
-        are not fit to be published.
+        Raises `SegmentError` where a file cannot be read exactly, or its rows are not fit to be
+        published. Of several files it may name a wrong one.
         """
         groups = [[*alike] for _, alike in groupby(files, key=lambda file: file.schema)]
         if all(file.bytes == file.header_bytes for file in files):
@@ -120,10 +116,7 @@ class TableLoad:
                 row_bytes = sum(f.bytes for f in files) // max(sum(f.rows for f in files), 1)
                 self.con.execute(write_sql(rows, self.place, row_bytes))
         except duckdb.InvalidInputException as error:
-            bad = [file for file in files if f"file = {file.path}\n" in str(error)] or files
-            if len(bad) > 1:
-                raise
-            raise _unreadable(bad[0], error) from error
+            raise _unreadable(files[0], error) from error
 
     def _rows(self, files: Sequence[TableFile], *, exact: bool) -> str:
         """SQL for the typed rows of files of one schema, with their segments and places."""
@@ -152,21 +145,19 @@ class TableLoad:
         schema = files[0].schema
         first, last = (file.segment.blocks.first for file in (files[0], files[-1]))
         rows = f"{self._source(schema.columns)} where _segment between {first} and {last}"
-        counts = row_counts(self.con, schema, rows)
+        counts = row_counts(self.con, rows)
         path = self.scratch / f"{self.table}.rendered"
         raw = any(count.has_texts for count in counts.values())
         write_csv(self.con, rows, schema, path, raw=raw)
         with path.open("rb") as stream:
             for file in files:
                 self._pass_on(file, proven_body(file, stream))
-            prove_end(files[-1], stream)
         path.unlink()
         for file in files:
             if not counts[file.segment.blocks.first].are_numbered(file.rows):
                 raise SegmentError(
                     f"{file.segment.file_name}: table {file.table} has {file.rows} rows by its "
-                    "line feeds, but others were read: report it, with the segment",
-                    file.segment.file_name,
+                    "line feeds, but others were read: report it, with the segment"
                 )
         return [_receipt(file, counts[file.segment.blocks.first].raw_cells) for file in files]
 
@@ -190,6 +181,5 @@ def _unreadable(file: TableFile, error: duckdb.Error) -> SegmentError:
     problem = "; ".join(useful[:2])[:_MAX_MESSAGE].removeprefix("Invalid Input Error: ")
     return SegmentError(
         f"{file.segment.file_name}: table {file.table} is not CSV with "
-        f"{len(file.schema.columns)} columns: {problem}",
-        file.segment.file_name,
+        f"{len(file.schema.columns)} columns: {problem}"
     )

@@ -20,12 +20,7 @@ from transforms.warehouse.manifests.shapes import Volume
 
 INDEX = "index"
 STATE = "state"
-_TYPES = {
-    ".duckdb": "application/vnd.duckdb",
-    ".parquet": "application/vnd.apache.parquet",
-    ".sqlite": "application/vnd.sqlite3",
-    ".zip": "application/zip",
-}
+_TYPE = "application/octet-stream"
 
 
 def store_new(backing: Backing, folder: str, blocks: BlockRange, path: Path) -> StoredFile:
@@ -76,7 +71,5 @@ def store_volume(
 def store_file(store: Store, key: str, sha256: str, path: Path) -> StoredFile:
     """Put a file that hashes to `sha256` at `key`; see `store_new`."""
     file = StoredFile(key, content_size(path), sha256)
-    store.put_if_absent(
-        key, path, content_type=_TYPES[path.suffix], sha256=sha256, immutable=True, take=True
-    )
+    store.put_if_absent(key, path, content_type=_TYPE, sha256=sha256, immutable=True, take=True)
     return file

@@ -56,8 +56,7 @@ def write_run(
     """Write the tables of consecutive segments as new files below `scratch`, proven.
 
     With a sink they are history, and it takes the CSV of the 15 history tables; without one they
-    are the current state after a segment. Raises `SegmentError`, which names the segment at fault
-    where that is known.
+    are the current state after a segment. Raises `SegmentError`.
     """
     receipts: list[Receipt] = []
     state = None if sink is not None else scratch / "state.duckdb"
@@ -133,12 +132,11 @@ def volume_sources(files: LocalFiles, volume: Volume) -> dict[str, LookupSource]
 
 @contextmanager
 def _data_errors(segments: Sequence[PreparedSegment]) -> Iterator[None]:
-    """Raise what DuckDB says about the data of segments as `SegmentError`, named where one is."""
+    """Raise what DuckDB says about the data of segments as `SegmentError`."""
     try:
         yield
     except ABOUT_DATA as error:
         names = ", ".join(segment.file.name.file_name for segment in segments)
         raise SegmentError(
-            f"{names} cannot be loaded: DuckDB says {reason(error)}: report it, with the segment",
-            names if len(segments) == 1 else "",
+            f"{names} cannot be loaded: DuckDB says {reason(error)}: report it, with the segment"
         ) from error

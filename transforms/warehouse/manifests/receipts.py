@@ -18,7 +18,7 @@ class Receipt:
     """One table of one segment, proven to render back to its source.
 
     `bytes` and `sha256` are those of the CSV, header included; `raw_cells` counts, per column, the
-    cells that have no value in `main`: 0 where DuckDB has one, and only Parquet has none.
+    cells of which the data file keeps the text.
     """
 
     segment: SegmentName

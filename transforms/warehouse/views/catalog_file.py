@@ -32,14 +32,6 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """The file of views for who opens it without us; whether it shows the newest snapshot."""
-
-    path: Path
-    is_new: bool
-
-
-@dataclass(frozen=True, slots=True)
 class _Record:
     """Hashes of a file, of what it shows by which code, of the text of its views; or nothing."""
 

@@ -195,14 +195,16 @@ def test_large_tables_stay_in_order_when_they_are_merged(tmp_path: Path) -> None
         assert rendered == entry_bytes(segment, "checkpoints")
 
 
-def test_only_the_segment_that_has_them_keeps_texts_for_its_types(held: Held) -> None:
+def test_the_texts_that_a_data_file_keeps_are_counted(held: Held) -> None:
     raw = {
         (receipt.blocks, receipt.table): dict(receipt.raw_cells)
         for receipt in held.warehouse.receipts()
         if any(receipt.raw_cells.values())
     }
     assert raw == {
-        (_SECOND, "orders"): {"expires_at": 0, "price": 1},
+        (_FIRST, "orders"): {"expires_at": 3},
+        (_SECOND, "orders"): {"expires_at": 2, "price": 1},
+        (_THIRD, "orders"): {"expires_at": 2},
         (_SECOND, "withdrawals"): {"amount": 1},
     }
 

@@ -13,7 +13,7 @@ from transforms.errors import SegmentError
 from transforms.segments.segment_name import SegmentName
 from transforms.segments.segment_zip import TableFile
 from transforms.tables.registry import Column, TableSchema
-from transforms.warehouse.load.proof import ProofError, prove_end, proven_body
+from transforms.warehouse.load.proof import ProofError, proven_body
 
 _SCHEMA = TableSchema("orders", (Column("id", "bytea"), Column("size", "bigint")))
 _NAME = SegmentName.parse("kit-chain-1-1-1000.zip")
@@ -28,9 +28,7 @@ def _file(folder: Path, body: bytes) -> TableFile:
 
 def _prove(file: TableFile, rendered: bytes) -> bytes:
     stream = io.BytesIO(rendered)
-    proven = b"".join(proven_body(file, stream))
-    prove_end(file, stream)
-    return proven
+    return b"".join(proven_body(file, stream))
 
 
 @pytest.mark.parametrize("body", [b"", b"1,2\n", b'"a\n""b",\n' * 3, b"x,y\n" * 600_000])
@@ -86,15 +84,9 @@ def test_no_byte_of_a_differing_chunk_is_passed_on(tmp_path: Path) -> None:
         next(proven)
 
 
-def test_more_than_the_source_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ProofError, match=r"table orders renders more than the source holds: b'3,4"):
-        _prove(_file(tmp_path, b"1,2\n"), b"1,2\n3,4\n")
-
-
 def test_a_failed_proof_quarantines_the_segment_it_names(tmp_path: Path) -> None:
-    with pytest.raises(SegmentError) as caught:
+    with pytest.raises(SegmentError, match=r"^kit-chain-1-1-1000\.zip: table orders, row 1"):
         _prove(_file(tmp_path, b"1,2\n"), b"1,3\n")
-    assert caught.value.segment == "kit-chain-1-1-1000.zip"
 
 
 @settings(max_examples=200, deadline=None)
@@ -103,7 +95,7 @@ def test_a_proof_holds_for_equal_bytes_only(
     tmp_path_factory: pytest.TempPathFactory, source: str, ours: str
 ) -> None:
     file = _file(tmp_path_factory.getbasetemp(), source.encode())
-    if source == ours:
+    if ours.startswith(source):  # that more rows are there is found by counting them
         assert _prove(file, ours.encode()) == source.encode()
         return
     with pytest.raises(ProofError):

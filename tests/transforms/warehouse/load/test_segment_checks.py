@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporters.zips.staging import PartStage
-from tests.segments_kit import KIT_CHAIN, Cell, Table, block_rows, columns, table_rows
+from tests.segments_kit import Cell, Table, block_rows, columns, table_rows
 from tests.transforms.warehouse_kit import (
     MemorySink,
     history_segment,
@@ -43,18 +42,6 @@ def _orders(*times: Cell, number: Cell = "1", **cells: Cell) -> dict[str, Table]
 
 def _blocks(rows: list[tuple[str, str, str]]) -> dict[str, Table]:
     return {"blocks": (columns("blocks"), rows)}
-
-
-def test_nothing_of_a_refused_segment_waits_to_be_published(tmp_path: Path) -> None:
-    tables: list[dict[str, Table]] = [{}, _orders(_TIME, _TIME), {}]
-    for number, table in enumerate(tables):
-        first = number * 10 + 1
-        history_segment(tmp_path / "s", first=first, last=first + 9, tables=table)
-    stage = PartStage(tmp_path / "parts")
-    load_folder(tmp_path / "w", tmp_path / "s", stage)
-    parts = sorted(path.name for path in stage.root.glob(f"{KIT_CHAIN}/*/*.zip"))
-    kept = [(table, blocks) for table in HISTORY_TABLES for blocks in ("1-10", "21-30")]
-    assert parts == [f"{KIT_CHAIN}-{table}-{blocks}.zip" for table, blocks in kept]
 
 
 @pytest.mark.parametrize(
