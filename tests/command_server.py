@@ -19,6 +19,7 @@ from pathlib import Path
 from pipelines.cli import main as strata
 from tests.faults.children import in_child, run_main
 from tests.faults.commands import import_everything
+from tests.known_views import take_known_views
 
 
 def main() -> None:
@@ -26,6 +27,7 @@ def main() -> None:
     # The threads that others started sleep, and hold nothing that a child needs.
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     import_everything()
+    take_known_views()
     with tempfile.TemporaryDirectory(prefix="strata-commands-") as folder:
         for line in sys.stdin:
             command = json.loads(line)

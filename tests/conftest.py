@@ -20,21 +20,41 @@ _WAITING_WORKERS = 2
 _MEMORY = Path("/dev/shm")  # Linux's file system in memory
 _MEMORY_BYTES = 8 * 2**30
 _LONG_FILES = (
-    "tests/pipelines/commands/test_copy.py",
-    "tests/exporters/lake/test_exactness.py",
-    "tests/model/test_model.py",
-    "tests/exporters/loading/test_archive_load.py",
-    "tests/end_to_end/test_attach.py",
     "tests/faults/test_faults.py",
-    "tests/end_to_end/test_alerts.py",
-    "tests/pipelines/site/test_verifying_lake.py",
-    "tests/pipelines/site/test_site_check.py",
-    "tests/pipelines/site/test_quick_check.py",
-    "tests/end_to_end/test_first_hour.py",
+    "tests/model/test_model.py",
     "tests/end_to_end/test_bucket_warehouse.py",
-    "tests/transforms/stores/test_silence.py",
+    "tests/exporters/loading/test_archive_load.py",
+    "tests/end_to_end/test_alerts.py",
     "tests/api/test_lost_data.py",
+    "tests/exporters/lake/test_exactness.py",
+    "tests/end_to_end/test_attach.py",
+    "tests/end_to_end/test_first_hour.py",
+    "tests/pipelines/commands/test_copy.py",
+    "tests/transforms/stores/test_silence.py",
     "tests/api/test_http_process.py",
+    "tests/transforms/warehouse/load/test_loader.py",
+    "tests/end_to_end/test_duckdb15.py",
+    "tests/pipelines/test_background.py",
+    "tests/docs/test_cookbook.py",
+    "tests/end_to_end/test_recorded_segments.py",
+    "tests/pipelines/site/test_verifying_lake.py",
+    "tests/api/rpc/test_rpc_streams.py",
+    "tests/exporters/lake/test_filters.py",
+    "tests/transforms/warehouse/log/test_log.py",
+    "tests/docs/test_notebook.py",
+    "tests/transforms/warehouse/test_load_memory.py",
+    "tests/api/rpc/test_rpc_process.py",
+    "tests/cluster/test_configuration.py",
+    "tests/exporters/publishing/test_publication.py",
+    "tests/pipelines/site/test_site_check.py",
+    "tests/pipelines/test_stopping.py",
+    "tests/transforms/test_duck.py",
+    "tests/transforms/warehouse/files/test_local_files.py",
+    "tests/exporters/mirroring/test_lake_mirror.py",
+    "tests/exporters/exports/test_range_export.py",
+    "tests/transforms/warehouse/repair/test_log_repair.py",
+    "tests/transforms/warehouse/repair/test_rebuild.py",
+    "tests/transforms/warehouse/test_warehouse.py",
 )
 """Those that take longest: at the end, one of them would leave the other cores idle."""
 
@@ -48,7 +68,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kills", type=int, default=6, help="kills of each test of crashes")
     parser.addoption("--requests", type=int, default=600, help="of clients of which many leave")
     parser.addoption("--rewritings", type=int, default=40, help="of an archive's past")
-    parser.addoption("--steps", type=int, default=100, help="of the model test, from 101 on random")
+    parser.addoption("--steps", type=int, default=50, help="of the model test, from 51 on random")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -98,6 +118,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Let a server start that will be wanted, so that nobody waits for it."""
     gc.collect()
     gc.freeze()  # what was imported stays: no collection needs to look at it again
+    if session.items:
+        from tests.known_views import take_known_views
+
+        take_known_views()
     kit = sys.modules.get("tests.weed_kit")
     if kit and session.items and "tests.s3_kit" in sys.modules:
         kit.start_shared()

@@ -32,14 +32,15 @@ with duckdb.connect(sys.argv[1], read_only=True) as con:
     con.execute("set timezone = 'UTC'")
     con.execute("set enable_progress_bar = false")
     found = {"version": duckdb.__version__}
-    for schema, view in con.execute(
-        "select schema_name, view_name from duckdb_views() where not internal "
-        "union all select schema_name, table_name from duckdb_tables()"
+    views = {}
+    for schema, view, *column in con.execute(
+        "select schema_name, table_name, column_name, data_type from duckdb_columns() "
+        "where not internal order by schema_name, table_name, column_index"
     ).fetchall():
-        name = f'"{schema}"."{view}"'
-        columns = [(row[0], row[1]) for row in con.execute(f"describe {name}").fetchall()]
+        views.setdefault((schema, view), []).append(column)
+    for (schema, view), columns in views.items():
         texts = ", ".join(f'''"{column}"::varchar''' for column, _ in columns)
-        query = f"select to_json([{texts}])::varchar as line from {name}"
+        query = f'select to_json([{texts}])::varchar as line from "{schema}"."{view}"'
         query = f"select count(*), md5(string_agg(line, chr(10) order by line)) from ({query})"
         found[f"{schema}.{view}"] = [columns, *con.execute(query).fetchone()]
     comments = "from duckdb_columns() select schema_name, table_name, column_name, comment"

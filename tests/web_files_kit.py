@@ -1,4 +1,7 @@
-"""Files behind a web server for a DuckDB that has no httpfs: each reading is one request."""
+"""Files behind a web server for a DuckDB that has no httpfs: each reading is one request.
+
+A Parquet file of a lake never changes: its size is asked once.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,23 @@ class WebFiles(fsspec.AbstractFileSystem):  # type: ignore[misc]
     protocol = "http"
     cachable = False
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._sizes: dict[str, int] = {}
+
     @classmethod
     def _strip_protocol(cls, path: str) -> str:
         return path
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
-        request = urllib.request.Request(path, method="HEAD")
-        with urllib.request.urlopen(request) as answer:
-            return {"name": path, "size": int(answer.headers["Content-Length"]), "type": "file"}
+        if path not in self._sizes or not path.endswith(".parquet"):
+            request = urllib.request.Request(path, method="HEAD")
+            with urllib.request.urlopen(request) as answer:
+                self._sizes[path] = int(answer.headers["Content-Length"])
+        return {"name": path, "size": self._sizes[path], "type": "file"}
+
+    def glob(self, path: str, **_: Any) -> list[str]:
+        return [path] if self.exists(path) else []
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
         return [self.info(path) if detail else path]

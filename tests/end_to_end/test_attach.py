@@ -39,6 +39,10 @@ _LISTS = (
     "where schema_name = 'strata' and function_name like 'files%' order by all"
 )
 _VIEWS = "select schema_name, view_name from duckdb_views() where not internal order by all"
+_COLUMNS = (
+    "select schema_name, table_name, column_name, data_type from duckdb_columns() "
+    "where database_name = current_database() and not internal order by 1, 2, column_index"
+)
 _NAMES = ("strata.duckdb", "strata.sql")
 _NOT_THE_SAME = ("conditions",)
 """Views that a warehouse has not."""
@@ -127,7 +131,7 @@ def local(published: Published) -> Iterator[duckdb.DuckDBPyConnection]:
 @pytest.fixture(scope="module")
 def contents(local: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], Any]:
     """Columns, count and hash of the rows of each view of the warehouse, by schema and name."""
-    return {view: _content(local, *view) for view in local.execute(_VIEWS).fetchall()}
+    return _contents(local, local.execute(_VIEWS).fetchall())
 
 
 def test_every_query_of_the_cookbook_answers_over_http_as_in_the_warehouse(
@@ -165,8 +169,8 @@ def test_views_of_tables_have_the_rows_and_columns_of_the_warehouse_in_2_0(
         }
         compared = [view for view in there if view[1] not in _NOT_THE_SAME]
         assert len(compared) > 100
-        for schema, view in compared:
-            assert _content(con, schema, view) == contents[schema, view], (schema, view)
+        for view, content in _contents(con, compared).items():
+            assert content == contents[view], view
         snapshot = "select last_block, age(now(), time) < interval 1 day from strata.snapshot"
         assert con.execute(snapshot).fetchall() == [(7000, True)]
 
@@ -186,16 +190,28 @@ def test_what_is_attached_in_2_0_has_the_same_views_and_answers(
         assert there == made.execute(_VIEWS).fetchall()
         assert con.execute(_LISTS).fetchall() == made.execute(_LISTS).fetchall() != []
         compared = [view for view in there if view[1] not in _NOT_THE_SAME]
-        for schema, view in compared[::8]:
-            assert _content(con, schema, view) == contents[schema, view], (schema, view)
+        for view, content in _contents(con, compared[::8]).items():
+            assert content == contents[view], view
 
 
-def _content(con: duckdb.DuckDBPyConnection, schema: str, view: str) -> Any:
-    columns = con.execute(f'describe {schema}."{view}"').fetchall()
-    texts = ", ".join(f'"{column[0]}"::varchar' for column in columns)
-    query = f'select to_json([{texts}])::varchar as line from {schema}."{view}"'
-    rows = con.execute(f"select count(*), md5(string_agg(line, '' order by line)) from ({query})")
-    return [column[:2] for column in columns], rows.fetchall()
+def _contents(
+    con: duckdb.DuckDBPyConnection, views: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], Any]:
+    """Columns with their types, count and hash of the rows of each of these views."""
+    columns: dict[tuple[str, str], list[tuple[str, str]]] = {view: [] for view in views}
+    for schema, view, *column in con.execute(_COLUMNS).fetchall():
+        if (schema, view) in columns:
+            columns[schema, view].append(tuple(column))
+    return {view: (columns[view], _rows(con, view, columns[view])) for view in views}
+
+
+def _rows(
+    con: duckdb.DuckDBPyConnection, view: tuple[str, str], columns: Sequence[tuple[str, str]]
+) -> Any:
+    texts = ", ".join(f'"{column}"::varchar' for column, _ in columns)
+    query = f'select to_json([{texts}])::varchar as line from {view[0]}."{view[1]}"'
+    query = f"select count(*), md5(string_agg(line, '' order by line)) from ({query})"
+    return con.execute(query).fetchall()
 
 
 def test_unfit_counts_the_cells_that_are_null_there(tmp_path: Path) -> None:

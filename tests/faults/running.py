@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
@@ -33,13 +33,23 @@ def run_order(order: Order, processes: int = 0) -> Iterator[Result]:
     cores = os.cpu_count() or 1
     wanted = processes or cores * (_WAITING if order.campaign == "proxy" else 1)
     count = min(wanted, len(order.numbers))
+    shares = [replace(order, numbers=order.numbers[at::count]) for at in range(count)]
+    yield from _results([(share,) for share in shares])
+
+
+def run_one_by_one(orders: Sequence[Order]) -> Iterator[Result]:
+    """Do the tries of some orders in one process, as starting it takes as long as a few tries."""
+    yield from _results([orders])
+
+
+def _results(shares: Sequence[Sequence[Order]]) -> Iterator[Result]:
+    """Do each share in a process of its own."""
     with ExitStack() as kept:
         where = _MEMORY if _MEMORY.is_dir() else None
         folder = Path(kept.enter_context(tempfile.TemporaryDirectory("-strata-faults", dir=where)))
         library = compile_library(folder)
         selector = kept.enter_context(DefaultSelector())
-        for at in range(count):
-            share = replace(order, numbers=order.numbers[at::count])
+        for share in shares:
             process = kept.enter_context(_start(share, folder, library))
             kept.callback(process.terminate)
             assert process.stdout is not None
@@ -52,7 +62,7 @@ def run_order(order: Order, processes: int = 0) -> Iterator[Result]:
                     continue
                 selector.unregister(key.fileobj)
                 if key.data.wait() != 0:
-                    raise RuntimeError(f"a process of {order.campaign} broke: see above")
+                    raise RuntimeError("a process that tries broke: see above")
 
 
 @cache
@@ -61,9 +71,10 @@ def _servers() -> str:
     return os.environ.get(SESSION) or tempfile.mkdtemp(prefix="strata-servers-")
 
 
-def _start(order: Order, folder: Path, library: Path) -> subprocess.Popen[str]:
+def _start(orders: Sequence[Order], folder: Path, library: Path) -> subprocess.Popen[str]:
+    dumped = [order.dump() for order in orders]
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.faults.worker", str(folder), order.dump()],
+        [sys.executable, "-m", "tests.faults.worker", str(folder), *dumped],
         stdout=subprocess.PIPE,
         text=True,
         cwd=_PROJECT,

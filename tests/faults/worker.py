@@ -27,14 +27,15 @@ CAMPAIGNS: dict[str, Campaign] = {
 
 
 def main() -> None:
-    """Arguments: a folder for what is tried, and the order."""
-    parent, order = sys.argv[1], parse_order(sys.argv[2])
+    """Arguments: a folder for what is tried, and the orders."""
+    parent, orders = sys.argv[1], map(parse_order, sys.argv[2:])
     # The threads that others started sleep, and hold nothing that a child needs.
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     import_everything()
-    with tempfile.TemporaryDirectory(prefix=f"{order.campaign}-", dir=parent) as folder:
-        for result in CAMPAIGNS[order.campaign](Path(folder), order):
-            print(result.dump(), flush=True)
+    for order in orders:
+        with tempfile.TemporaryDirectory(prefix=f"{order.campaign}-", dir=parent) as folder:
+            for result in CAMPAIGNS[order.campaign](Path(folder), order):
+                print(result.dump(), flush=True)
 
 
 if __name__ == "__main__":

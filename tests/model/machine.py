@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 import pytest
+from hypothesis import assume
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -124,7 +125,11 @@ class ModelMachine(RuleBasedStateMachine):
 
     @initialize(deck=st.permutations(DECK), lake=st.sampled_from((False, False, True)))
     def begin(self, deck: list[tuple[str, ...]], lake: bool) -> None:
-        """A new place, with a few segments loaded, and a gap between them."""
+        """A new place, with a few segments loaded, and a gap between them.
+
+        Not the first example of Hypothesis, which draws the least: all would die at their begin.
+        """
+        assume(deck != [*DECK])
         self.deck = deck
         self.world = World(self.folder, self.patch, has_lake=lake and self.may_have_lake)
         self._begin()

@@ -65,9 +65,6 @@ class MemorySink:
         self.rows[key] = rows
 
 
-_last_views: list[bytes] = []
-"""The file of views of the last warehouse that was made, and its record."""
-
 HELD_STATES = ("accounts", "network_parameters", "orders_live", "parties")
 
 
@@ -94,32 +91,7 @@ def load_folder(root: Path, folder: Path, sink: PartSink | None = None) -> LoadR
 
 def load_pending(warehouse: Warehouse, source: Source, sink: PartSink) -> LoadReport:
     """Load all that is new in a source."""
-    with known_views(warehouse):
-        return warehouse.load(source, warehouse.survey(source).pending, sink)
-
-
-@contextmanager
-def known_views(warehouse: Warehouse) -> Iterator[None]:
-    """Let a new warehouse begin with the file of views of another, as if that had been there.
-
-    Where its tables are the same, a load only changes the names of files in it. To make it takes
-    longer than to load a small segment; `tests/transforms/warehouse/views` does.
-    """
-    shown = [warehouse.cache / name for name in ("current.duckdb", "current.json")]
-    if not warehouse.in_folder or shown[0].exists() or warehouse.catalog() is not None:
-        yield
-        return
-    for path, data in zip(shown, _last_views, strict=False):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    try:
-        yield
-    finally:
-        if warehouse.catalog() is not None:
-            _last_views[:] = [path.read_bytes() for path in shown]
-        else:
-            for path in shown:
-                path.unlink(missing_ok=True)
+    return warehouse.load(source, warehouse.survey(source).pending, sink)
 
 
 def cells_without_value(con: duckdb.DuckDBPyConnection) -> list[tuple[str, str, int]]:

@@ -20,7 +20,6 @@ from tests.hostile_tables import exact_segment
 from tests.lake_readers import CsvReceipt, PyarrowLake, active_files
 from tests.pg_csv import Cell
 from tests.segments_kit import build_segment, columns, entry_bytes, table_rows
-from tests.transforms.warehouse_kit import known_views
 from transforms.block_range import BlockRange
 from transforms.lake.parquet_rows import loaded_history
 from transforms.tables.registry import HISTORY_TABLES, known_table, known_tables
@@ -62,10 +61,9 @@ class LakeSite:
         """Load all that is new in the source, so many segments to a volume."""
         site, batch = self.site, self.site.settings.batch
         pending = site.warehouse.survey(site.source).pending
-        with known_views(site.warehouse):
-            for start in range(0, len(pending), batch):
-                files = pending[start : start + batch]
-                assert not site.warehouse.load(site.source, files, site.stage).failures
+        for start in range(0, len(pending), batch):
+            files = pending[start : start + batch]
+            assert not site.warehouse.load(site.source, files, site.stage).failures
 
     def publish(self) -> LakeReport:
         """Put into the lake what it lacks."""

@@ -3,7 +3,7 @@
 Statistics of the log and of the Parquet files let readers pass over files. So the rows lie in many
 small ones, and filters are drawn from the values and what lies just beside them: a unit, a
 microsecond, what 64 bits, floats or milliseconds make of them. `STRATA_TEST_FILTERS` says how many
-filters each of the four readers is asked: 100, or 2,500 for ten thousand.
+filters each of the four readers is asked: 60, or 2,500 for ten thousand.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tests.segments_kit import build_segment, table_rows
 from transforms.tables.registry import HISTORY_TABLES, known_tables
 
 _SEGMENTS, _ROWS = 12, 8
-_ASKED = int(os.environ.get("STRATA_TEST_FILTERS", "100"))
+_ASKED = int(os.environ.get("STRATA_TEST_FILTERS", "60"))
 _BASE = datetime(2023, 5, 1, 10, tzinfo=UTC)
 _FEE = Decimal("0.0000000000000001")
 _ODD: Mapping[str, Sequence[Value]] = {

@@ -20,6 +20,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from pipelines.sample_history import copy_sample
 from pipelines.site.lake_publishing import publish_missing
 from pipelines.site.site import Site
 from pipelines.site.site_check import verify_site
@@ -28,13 +29,15 @@ from tests.fault_proxy import CUT_THE_ANSWER, FLIP_THE_ANSWER, STALL, FaultProxy
 from tests.pipelines.kit import make_segment, site_settings
 from tests.s3_kit import BucketServer, bucket_server
 from tests.segments_kit import KIT_CHAIN, columns, table_rows
-from tests.shared_folders import add_last, publish_all, published_sample
+from tests.shared_folders import publish_all
 from tests.waiting import wait_until
 from tests.web_kit import web_server
 from transforms.verifying.findings import Problem
 
 CHAIN = "sample-chain-001"
-NEWEST = "6451-7000"
+NEWEST = "3451-4450"
+_SEGMENTS = ("2001-2450", "2451-3450", NEWEST)
+"""Those of the sample that are loaded here: before and after its upgrade."""
 _STRATA = (sys.executable, "-c", "import sys; from pipelines.cli import main; sys.exit(main())")
 _VIEWS = (
     "select view_name from duckdb_views() where schema_name = 'main' and not internal "
@@ -49,7 +52,7 @@ _RECORDS = (
 
 @dataclass(frozen=True)
 class Original:
-    """A site with the sample, and its archive as it was before the last segment was published."""
+    """A site with three segments, and its archive as it was before the last one was published."""
 
     site: Site
     earlier: Path
@@ -62,25 +65,30 @@ class Original:
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Original:
     folder = tmp_path_factory.mktemp("original")
-    site = published_sample(folder)
+    site = Site(replace(site_settings(folder), lake=True))
+    for path in copy_sample(folder):
+        if path.stem.endswith(_SEGMENTS[:-1]):
+            path.rename(Path(site.settings.source, path.name))
+    publish_all(site)
     shutil.copytree(site.settings.archive, folder / "earlier")
-    add_last(site)
+    (last,) = folder.glob(f"*-{NEWEST}.zip")
+    last.rename(Path(site.settings.source, last.name))
     publish_all(site)
     return Original(site, folder / "earlier")
 
 
 @pytest.fixture(scope="module")
-def seven_segments(original: Original, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def first_segments(original: Original, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a warehouse that was made of the archive as it was before the last segment."""
-    folder = tmp_path_factory.mktemp("seven")
-    assert len(_loaded(_load(folder, original.earlier))) == 7
+    folder = tmp_path_factory.mktemp("first")
+    assert len(_loaded(_load(folder, original.earlier))) == 2
     return folder
 
 
 @pytest.fixture
-def before_the_last(seven_segments: Path, tmp_path: Path) -> Path:
+def before_the_last(first_segments: Path, tmp_path: Path) -> Path:
     """A copy of it, of which a load of the whole archive takes the last segment alone."""
-    return shutil.copytree(seven_segments, tmp_path, dirs_exist_ok=True)
+    return shutil.copytree(first_segments, tmp_path, dirs_exist_ok=True)
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +162,7 @@ def test_a_warehouse_made_from_a_bucket_answers_as_the_one_that_it_was_published
     for path in filter(Path.is_file, bare.rglob("*")):
         buckets.client.upload_file(str(path), bucket, f"some/{path.relative_to(bare)}")
     address, endpoint = f"s3://{bucket}/some", {"AWS_ENDPOINT_URL": buckets.url}
-    assert len(_loaded(_load(tmp_path, address, **endpoint))) == 8
+    assert len(_loaded(_load(tmp_path, address, **endpoint))) == 3
     assert _answers(tmp_path / "warehouse") == _answers(Path(original.site.settings.warehouse))
     assert _loaded(_load(tmp_path, address, **endpoint)) == []
 
@@ -250,7 +258,7 @@ def test_a_flipped_bit_is_refused_and_named_and_the_rest_is_loaded(
     done = _load(tmp_path, archive)
     assert done.returncode == 5
     report = json.loads(done.stdout)
-    assert len(report["loaded"]) == 7
+    assert len(report["loaded"]) == 2
     ((what, reason),) = [(row["file"], row["reason"]) for row in report["quarantined"]]
     assert what == f"blocks {NEWEST}"
     assert str(path) in reason
@@ -370,7 +378,7 @@ def test_a_file_that_does_not_arrive_whole_is_fetched_again(
             return (CUT_THE_ANSWER, FLIP_THE_ANSWER)[len(disturbed) % 2]
 
         _fetched(door, once)
-        assert len(_loaded(_load(tmp_path, door.url))) == 8
+        assert len(_loaded(_load(tmp_path, door.url))) == 3
 
 
 # --- the current state

@@ -161,11 +161,16 @@ def test_a_copy_answers_alone_and_names_no_file(root: Path, whole: Path, tmp_pat
     assert str(root).encode() not in Path(alone).read_bytes()
 
 
+@pytest.fixture(scope="module")
+def some(root: Path) -> dict[str, Any]:
+    """A copy of one of its segments, as the command tells it."""
+    return _copied(root, root / "some.duckdb", "--blocks", "2001-2100")
+
+
 def test_a_copy_of_some_blocks_has_the_rows_of_their_segments_and_the_current_state(
-    root: Path, tmp_path: Path
+    root: Path, some: dict[str, Any]
 ) -> None:
-    place = tmp_path / "some.duckdb"
-    facts = _copied(root, place, "--blocks", "2001-2100")
+    facts, place = some, root / "some.duckdb"
     assert facts["path"] == str(place)
     assert facts["bytes"] == place.stat().st_size
     assert (facts["chosen"]["from_block"], facts["chosen"]["to_block"]) == (2001, 2450)
@@ -202,9 +207,8 @@ def archive(root: Path) -> Path:
 
 
 def test_a_copy_of_an_archive_is_that_of_the_warehouse(
-    root: Path, archive: Path, tmp_path: Path
+    root: Path, archive: Path, some: dict[str, Any], tmp_path: Path
 ) -> None:
-    _copied(root, tmp_path / "ours.duckdb", "--blocks", "2001-2100")
     with web_server(archive) as address:
         place = tmp_path / "theirs.duckdb"
         facts = _copied(root, place, "--blocks", "2001-2100", "--archive", address)
@@ -214,13 +218,12 @@ def test_a_copy_of_an_archive_is_that_of_the_warehouse(
     assert facts["tables"]["blocks"] == 450
     assert (facts["chosen"]["from_block"], facts["chosen"]["to_block"]) == (2001, 2450)
     assert sorted(file.name for file in tmp_path.iterdir()) == [
-        "ours.duckdb",
         "theirs.duckdb",
         "times.duckdb",
     ]
     with duckdb.connect() as con:
-        for name in ("ours", "theirs"):
-            con.execute(f"attach '{tmp_path / name}.duckdb' as {name} (read_only)")
+        con.execute(f"attach '{some['path']}' as ours (read_only)")
+        con.execute(f"attach '{place}' as theirs (read_only)")
         ours, theirs = _relations(con, "ours"), _relations(con, "theirs")
         for relations in (ours, theirs):  # no archive has current state but the newest
             relations.pop("exact.oracle_data_current", None)
