@@ -8,6 +8,7 @@ text of the views is the same, only the names of files in it are changed.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -16,12 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.weed_kit import SESSION
+from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.views import catalog_file
+from transforms.warehouse.views.catalog_file import CatalogFile
 
-_copies = vars(catalog_file)["_is_copied"]
-_write = vars(catalog_file)["_write"]
+_write = CatalogFile.write
 _known: list[Path] = []
-"""The folder of the files, by the hash of their views; none where they are made anew."""
+"""The folder of the files and, beside each, of the hash of its views; none where they are made."""
 
 
 def take_known_views() -> None:
@@ -29,7 +31,7 @@ def take_known_views() -> None:
     folder = Path(os.environ[SESSION], "folders", "views")
     folder.mkdir(parents=True, exist_ok=True)
     _known[:] = [folder]
-    vars(catalog_file).update(_is_copied=_copies_or_takes, _write=_write_and_keep)
+    CatalogFile.write = _take_or_write  # type: ignore[method-assign]
 
 
 @contextmanager
@@ -42,20 +44,25 @@ def views_made_anew() -> Iterator[None]:
         _known[:] = folders
 
 
-def _copies_or_takes(before: Path, path: Path, views: str) -> bool:
-    if _copies(before, path, views):
-        return True
+def _take_or_write(self: CatalogFile, path: Path, catalog: Catalog, former: Any = None) -> Any:
     for folder in _known:
-        if (folder / views).exists():
-            shutil.copyfile(folder / views, path)
-            return True
-    return False
-
-
-def _write_and_keep(path: Path, catalog: Any, record: Any, statements: Any) -> None:
-    _write(path, catalog, record, statements)
-    for folder in _known:
-        if not (folder / record.views).exists():
-            unfinished = folder / f"{record.views}.{os.getpid()}"
+        kept = folder / _likeness(catalog)
+        views = kept.with_suffix(".views")
+        if not kept.exists():
+            record = _write(self, path, catalog, former)
+            views.write_text(record.views)
+            unfinished = kept.with_suffix(f".{os.getpid()}")
             shutil.copyfile(path, unfinished)
-            unfinished.rename(folder / record.views)
+            unfinished.rename(kept)
+            return record
+        if former is None or former.views != views.read_text():
+            shutil.copyfile(kept, path)
+            former = vars(catalog_file)["_Record"](views=views.read_text())
+    return _write(self, path, catalog, former)
+
+
+def _likeness(catalog: Catalog) -> str:
+    """What catalogs with the same views mostly have in common; `CatalogFile` compares the texts."""
+    shapes = [(volume.kind, volume.shapes, sorted(volume.data)) for volume in catalog.volumes]
+    text = f"{shapes} {catalog.snapshot.captures is None}"
+    return hashlib.sha256(text.encode()).hexdigest()
