@@ -114,8 +114,8 @@ MUTANTS = (
     _one(
         "a load forgets the segments that it lost a race for only in part",
         "transforms/warehouse/load/loader.py",
-        "rest = [segment for segment in group if segment.blocks not in segments]",
-        "rest = [segment for segment in group if not segments]",
+        "            if segment.blocks in loaded:\n",
+        "            if loaded:\n",
     ),
     _one(
         "a file that was put right stays refused",
