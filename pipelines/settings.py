@@ -42,7 +42,8 @@ class Settings(Locations):
 
     `batch` is the most
     segments that one Dagster run takes; `poll_seconds` the time between two looks at the source;
-    `lake` lets what is published go into the lake of
+    `require_id_chain` lets a load refuse a segment that contradicts the chain of the
+    network's ids; `lake` lets what is published go into the lake of
     Delta tables beside the ZIPs, too; `free_mb` how many MB of free disk a
     machine must have for a run to begin on it; `signing_key` the file of a secret key of
     minisign's, which published documents are signed with (None: they are not); `metrics` a folder
@@ -56,6 +57,7 @@ class Settings(Locations):
 
     batch: Positive = 100
     poll_seconds: Positive = 60
+    require_id_chain: Switch = False
     lake: Switch = True
     free_mb: Natural = 2000
     signing_key: Annotated[Path | None, Kind(Path)] = None

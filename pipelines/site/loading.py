@@ -42,7 +42,13 @@ def load_segments(site: Site, segments: Sequence[BlockRange]) -> LoadOutcome:
     segment_set = frozenset(segments)
     inventory = _inventory(site, segment_set)
     files = [file for file in inventory.fresh if file.blocks in segment_set]
-    report = site.warehouse.load(site.source, files, site.stage, site.progress)
+    report = site.warehouse.load(
+        site.source,
+        files,
+        site.stage,
+        site.progress,
+        requires_id_chain=site.settings.require_id_chain,
+    )
     with site.warehouse.one_look():
         return _outcome(site, segments, files, report, inventory)
 

@@ -78,6 +78,7 @@ def test_every_setting_reaches_the_steps_of_a_run(tmp_path: Path) -> None:
         single_writer=True,
         batch=4,
         poll_seconds=6,
+        require_id_chain=True,
         lake=False,
         free_mb=9,
         metrics=Path("metrics"),

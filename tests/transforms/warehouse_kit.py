@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -82,16 +81,23 @@ class Held:
     sink: MemorySink
 
 
-def load_folder(root: Path, folder: Path, sink: PartSink | None = None) -> LoadReport:
+def load_folder(
+    root: Path, folder: Path, sink: PartSink | None = None, *, requires_id_chain: bool = False
+) -> LoadReport:
     """Load all that is new in a folder, as a command does; returns what happened."""
     warehouse, source = open_warehouse(root), Source(FolderStore(folder))
     warehouse.record_refusals(warehouse.survey(source))
-    return load_pending(warehouse, source, sink or MemorySink())
+    return load_pending(
+        warehouse, source, sink or MemorySink(), requires_id_chain=requires_id_chain
+    )
 
 
-def load_pending(warehouse: Warehouse, source: Source, sink: PartSink) -> LoadReport:
+def load_pending(
+    warehouse: Warehouse, source: Source, sink: PartSink, *, requires_id_chain: bool = False
+) -> LoadReport:
     """Load all that is new in a source."""
-    return warehouse.load(source, warehouse.survey(source).pending, sink)
+    pending = warehouse.survey(source).pending
+    return warehouse.load(source, pending, sink, requires_id_chain=requires_id_chain)
 
 
 def cells_without_value(con: duckdb.DuckDBPyConnection) -> list[tuple[str, str, int]]:

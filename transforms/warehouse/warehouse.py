@@ -134,12 +134,15 @@ class Warehouse:
         files: Sequence[SegmentFile],
         sink: PartSink,
         progress: Progress = lambda _bytes: None,
+        *,
+        requires_id_chain: bool = False,
     ) -> LoadReport:
         """Load those of the segments that are not loaded yet; the proven CSVs go to `sink`.
 
         A segment that fails is quarantined and reported, the others go on (spec 2.8; decisions 8
-        and 9). May be killed and run again, and run beside other loads, on any machine, and any
-        readers.
+        and 9); with `requires_id_chain` one that contradicts the chain of the network's ids fails
+        (decision 29). May be killed and run again, and run beside other loads, on any machine, and
+        any readers.
         """
         from transforms.warehouse.load.loader import Loader, LoadReport
 
@@ -151,7 +154,7 @@ class Warehouse:
         if not new_files:
             return LoadReport()
         with scratch_folder(self.backing.scratch) as scratch:
-            loader = Loader(self.backing, scratch, source, sink, progress)
+            loader = Loader(self.backing, scratch, source, sink, progress, requires_id_chain)
             loader.load(sorted(new_files, key=lambda file: file.blocks))
         with self.one_look():
             self.tidy_up()

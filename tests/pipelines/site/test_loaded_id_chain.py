@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from exporters.archive.sums import entries_chain
 from pipelines.settings import Settings
+from pipelines.site.loading import load_segments
 from pipelines.site.publishing import publish_segments
 from pipelines.site.segment_status import IdReport, id_report, site_status
 from pipelines.site.site import Site
@@ -73,3 +75,10 @@ def test_the_word_of_an_index_that_is_wrong_is_a_finding(settings: Settings, sit
     ((place, what),) = _findings(site)
     assert place == "kit-chain-1-1-10.zip"
     assert what.startswith(f"kit-chain-1-1-10.zip has the id {ids[0]} by its bytes, but")
+
+
+def test_the_setting_refuses_what_contradicts_the_chain(settings: Settings) -> None:
+    _chain(settings, 1)
+    site = Site(replace(settings, require_id_chain=True))
+    load_segments(site, blocks(0, 1, 2))
+    assert [file.key for file in site.warehouse.quarantined()] == ["kit-chain-1-11-20.zip"]

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cid_kit import cid_of
-from tests.transforms.warehouse_kit import (
-    history_segment,
-    load_folder,
-)
+from tests.transforms.warehouse_kit import history_segment, load_folder, quarantine_reasons
 from transforms.segments.cid import CidHasher
 from transforms.warehouse.load.loader import LoadReport
 from transforms.warehouse.manifests.receipts import LoadedSegment
@@ -73,15 +72,60 @@ def test_ids_survive_compaction_and_the_loss_of_the_log(tmp_path: Path) -> None:
     assert [segment.segment_id for segment in before] == ids
 
 
+def _strictly_loaded(root: Path, folder: Path) -> LoadReport:
+    return load_folder(root, folder, requires_id_chain=True)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_segment_of_another_history_is_loaded_or_refused(
+    tmp_path: Path, *, at_once: bool
+) -> None:
+    folder = tmp_path / "s"
+    (own,) = _chain(folder, 1)
+    if not at_once:
+        _strictly_loaded(tmp_path / "strict", folder)
+    ids = _chain(folder, 2, 1, _other("x"))
+    assert _loaded(load_folder(tmp_path / "w", folder)) == ["1-2", "3-4", "5-6"]
+    report = _strictly_loaded(tmp_path / "strict", folder)
+    assert quarantine_reasons(open_warehouse(tmp_path / "strict")) == {
+        "kit-chain-1-3-4.zip": (
+            f"segment 1-2 has the id {own}, but segment 3-4 (id {ids[0]}) was made after "
+            f"{_other('x')}: one of the two is of another history; get both from another source"
+        )
+    }
+    assert [refusal.key for refusal in report.failures] == ["kit-chain-1-3-4.zip"]
+    assert [str(one.blocks) for one in _held(tmp_path / "strict")] == ["1-2", "5-6"]
+
+
+def test_a_segment_that_its_loaded_successor_was_not_made_after_is_refused(tmp_path: Path) -> None:
+    later = _chain(tmp_path / "later", 2, 1, _other("x"))
+    load_folder(tmp_path / "w", tmp_path / "later")
+    (own,) = _chain(tmp_path / "s", 1)
+    report = _strictly_loaded(tmp_path / "w", tmp_path / "s")
+    assert [refusal.reason for refusal in report.failures] == [
+        f"segment 1-2 has the id {own}, but segment 3-4 (id {later[0]}) was made after "
+        f"{_other('x')}: one of the two is of another history; get both from another source"
+    ]
+
+
+def test_a_predecessor_that_is_refused_decides_about_nobody(tmp_path: Path) -> None:
+    """In one batch: the first cannot be loaded, so nothing is known of the second's past."""
+    history_segment(tmp_path / "s", last=2, tables={"orders": b"id,price\n1\n"})
+    _chain(tmp_path / "s", 1, 1, _other("x"))
+    report = _strictly_loaded(tmp_path / "w", tmp_path / "s")
+    assert [refusal.key for refusal in report.failures] == ["kit-chain-1-1-2.zip"]
+    assert _loaded(report) == ["3-4"]
+
+
 def test_what_is_no_id_is_loaded_like_any_other(tmp_path: Path) -> None:
     history_segment(tmp_path / "s", last=2, previous_id="fake-cid-0")
     history_segment(tmp_path / "s", first=3, last=4, previous_id="fake-cid-1")
     _index(tmp_path / "s", {"File": "kit-chain-1-3-4.zip", "HistorySegmentID": "fake-cid-2"})
-    report = load_folder(tmp_path / "w", tmp_path / "s")
+    report = _strictly_loaded(tmp_path / "w", tmp_path / "s")
     assert _loaded(report) == ["1-2", "3-4"]
 
 
-def test_ids_that_are_no_text_at_all_are_stored_(tmp_path: Path) -> None:
+def test_ids_that_are_no_text_at_all_are_stored(tmp_path: Path) -> None:
     """JSON may hold halves of surrogate pairs, which no column of text can."""
     history_segment(tmp_path / "s", last=2, metadata={"PreviousHistorySegmentID": "\ud800" * 200})
     (tmp_path / "s" / "index.json").write_text(

@@ -13,12 +13,14 @@ from pathlib import Path
 from transforms.errors import SegmentError
 from transforms.machine_errors import MemoryLimitError
 from transforms.scratch import scratch_folder
+from transforms.segments.id_chain import IdRun, id_chain
 from transforms.segments.inventory import Refusal, SegmentFile
 from transforms.segments.prepare import PreparedSegment, prepare, prepare_state
 from transforms.segments.quarantine import QuarantinedFile, copy_key
 from transforms.segments.source import Source
 from transforms.stores.store import content_sha256
 from transforms.warehouse.files.backing import Backing
+from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.load.table_load import PartSink
 from transforms.warehouse.load.volume_storage import store_file, store_volume
 from transforms.warehouse.load.volumes import write_run
@@ -54,6 +56,7 @@ class Loader:
     source: Source
     sink: PartSink
     progress: Callable[[int], None]
+    requires_id_chain: bool = False
     refused: list[QuarantinedFile] = field(default_factory=list)
     report: LoadReport = field(default_factory=LoadReport)
 
@@ -92,6 +95,8 @@ class Loader:
 
     def _load_volume(self, group: Sequence[PreparedSegment]) -> None:
         base = self.backing.log.begin()
+        if self.requires_id_chain:
+            _check_ids(self.backing.catalog(base), group)
         receipts, volume = self._stored(base, group, self.sink)
         states = []
         for segment in _due_states(base, group):
@@ -155,6 +160,18 @@ class Loader:
         self.refused.append(QuarantinedFile(refusal, stored, memory_mb))
         self.report.failures.append(refusal)
         self.progress(file.info.size)
+
+
+def _check_ids(catalog: Catalog, group: Sequence[PreparedSegment]) -> None:
+    """Raise `SegmentError` where a segment was not made after the one before it (decision 29)."""
+    before, after = (
+        catalog.segment_at(block)
+        for block in (group[0].blocks.first - 1, group[-1].blocks.last + 1)
+    )
+    runs = [IdRun(each.blocks, each.blocks, each.segment_id, each.previous_id) for each in group]
+    neighbours = [[each.id_run] if each else [] for each in (before, after)]
+    for conflict in id_chain([*neighbours[0], *runs, *neighbours[1]]).contradictions:
+        raise SegmentError(str(conflict))
 
 
 def _due_states(base: Snapshot, group: Sequence[PreparedSegment]) -> Iterator[PreparedSegment]:
