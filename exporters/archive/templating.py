@@ -42,7 +42,6 @@ def _environment(package: str) -> Environment:
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
-        lstrip_blocks=True,
         keep_trailing_newline=True,
         auto_reload=False,
         bytecode_cache=FileSystemBytecodeCache(str(folder), "%s.jinja") if is_kept else None,

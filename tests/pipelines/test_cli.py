@@ -491,6 +491,7 @@ def test_the_sample_can_be_written_anywhere(strata: Strata, tmp_path: Path) -> N
     assert answer.code == 0
     assert sorted(answer.json["files"]) == sorted(path.name for path in folder.glob("*.zip"))
     assert len(answer.json["files"]) >= 6
+    assert f"Next: strata run --source {folder}" in strata("sample", folder).out
 
 
 def test_a_terminal_gets_colour_and_a_pipe_gets_plain_text(published: Settings) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporters.archive.figures import coverage_bar, size_text
+from exporters.archive.figures import coverage_bar, size_text, times_text
 from tests.cases import each_of
 from transforms.block_range import BlockRange
 
@@ -22,6 +22,11 @@ AXIS = BlockRange(1, 10_000)
 )
 def test_sizes_are_written_in_units_of_a_thousand(size: int, text: str) -> None:
     assert size_text(size) == text
+
+
+def test_times_are_written_to_the_second() -> None:
+    first, last = "2023-06-01T12:00:01Z", "2023-06-01T12:00:09.123456Z"
+    assert times_text((first, last)) == "2023-06-01 12:00:01 to 2023-06-01 12:00:09"
 
 
 @each_of(

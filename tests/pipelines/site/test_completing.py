@@ -50,7 +50,10 @@ def site(published: Settings, tmp_path: Path) -> Site:
 
 
 def complete(site: Site, *, whole: bool = True) -> Completion:
-    return complete_archive(site, site.archive(KIT_CHAIN), contents=whole)
+    archive = site.archive(KIT_CHAIN)
+    if whole:  # as `strata publish` asks
+        return complete_archive(site, archive)
+    return complete_archive(site, archive, contents=False)
 
 
 def flip(data: bytes) -> bytes:
