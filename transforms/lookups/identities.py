@@ -38,7 +38,9 @@ def halves_sql(identities: str) -> str:
 
 
 def identity_facts(con: Connection, table: str, identities: str) -> dict[str, bytes]:
-    """What an index file has of a table's identities; see `halves_sql`."""
+    """What an index file has of a table's identities; see `halves_sql`; "" for none."""
+    if not identities:
+        return {f"{table}.{name}": b"" for name in IDENTITIES}
     rows = con.sql(halves_sql(identities)).to_arrow_table()
     return {f"{table}.{name}": _column_bytes(rows.column(name)) for name in IDENTITIES}
 

@@ -54,15 +54,17 @@ def _places(value: str) -> tuple[int, ...]:
 
 
 def filter_bits(con: Connection, column: str, rows: str) -> bytes:
-    """The bits of the filter of a column's values in some rows, both given in SQL.
+    """The bits of the filter of a column's values in some rows, both given in SQL; "" for none.
 
     No bytes where there are too many values.
     """
+    if not rows:
+        return bytes(_bit_count(0) // 8)
     values = f"(select distinct {column} as value from {rows} where {column} is not null)"  # noqa: S608
     ((count,),) = con.execute(f"select count(*) from {values}").fetchall()  # noqa: S608
     if count > MOST_KEYS:
         return b""
-    size = 1 << max(_LEAST_BITS, _BITS_FOR_KEY * count).bit_length()
+    size = _bit_count(count)
     if not count:
         return bytes(size // 8)
     places = ", ".join(f"((low + {turn} * step) % {size})::bigint" for turn in range(_PROBES))
@@ -73,3 +75,8 @@ def filter_bits(con: Connection, column: str, rows: str) -> bytes:
         f"select md5_number_lower(value) as half from {values})))"
     ).fetchall()
     return bytes(bits)
+
+
+def _bit_count(count: int) -> int:
+    """How many bits the filter of so many values has."""
+    return 1 << max(_LEAST_BITS, _BITS_FOR_KEY * count).bit_length()

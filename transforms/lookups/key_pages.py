@@ -96,8 +96,8 @@ def write_pages(con: Connection, file: sqlite3.Connection, table: PageTable, row
     """Make a page table of a new index file.
 
     `rows` is SQL for DuckDB that gives, in the order of the key, its columns (times as
-    microseconds) and `row`, the JSON array of the row. Raises `IntegrityError` where they come in
-    another order.
+    microseconds) and `row`, the JSON array of the row; "" for none. Raises `IntegrityError` where
+    they come in another order.
     """
     columns = ", ".join(f"{name} {_TYPES[kind]} not null" for name, kind in table.key)
     # The bodies under the keys themselves would make a tree of five branches and six levels.
@@ -242,6 +242,8 @@ _EMPTY = isal_zlib.compress(b"[]", _LEVEL, _RAW_DEFLATE)
 
 def _bodies(con: Connection, table: PageTable, rows: str) -> Iterator[tuple[Key, bytes, bytes]]:
     """The least key, the marks and the body of each page, a bounded number of rows at a time."""
+    if not rows:
+        return
     names = [name for name, _ in table.key]
     last: Key = ()
     with con.cursor() as reading:

@@ -105,11 +105,15 @@ _LISTED_BY_TIME = frozenset(("withdrawals", "liquidity_provisions", "oracle_data
 
 @dataclass(frozen=True, slots=True)
 class LookupSource:
-    """A table of which lookups are made: its columns, and SQL for its rows with these."""
+    """A table of which lookups are made: its columns, and SQL for its rows with these.
+
+    Most tables of a small segment have no rows, as `is_empty` says: nothing is asked of them.
+    """
 
     table: str
     columns: Sequence[Column]
     rows: str
+    is_empty: bool = False
 
     @property
     def table_columns(self) -> TableColumns:
@@ -177,6 +181,8 @@ def _is_suited(sources: Mapping[str, LookupSource], table: str) -> bool:
 def _rows_sql(page_table: PageTable, sources: Mapping[str, LookupSource]) -> str:
     """SQL for the rows of a page table, as `write_pages` wants them."""
     table, order = PAGES[page_table]
+    if sources[table].is_empty:
+        return ""
     keys = ", ".join(
         f"epoch_us({column}) as {column}" if kind == "time" else column
         for column, kind in page_table.key
@@ -227,17 +233,17 @@ def _facts(
 ) -> dict[str, bytes]:
     """What lookups have besides pages."""
     times = {
-        table: con.execute(
-            "select epoch_us(min(vega_time)), epoch_us(max(vega_time)) "  # noqa: S608 - ours
-            f"from {_listed_rows(table, sources)}"
-        ).fetchall()[0]
+        table: _first_and_last(con, table, sources)
         for table in _LISTED_BY_TIME.intersection(tables)
     }
     identities: dict[str, str] = {}
     if "withdrawals" in tables:
-        identities["withdrawals"] = identities_sql(sources["withdrawals"].rows)
+        source = sources["withdrawals"]
+        identities["withdrawals"] = "" if source.is_empty else identities_sql(source.rows)
     if "oracle_data" in tables:
-        identities["oracle_data"] = oracle_rows.identities_sql(_oracle_sql(sources))
+        is_empty = sources["oracle_data"].is_empty
+        of_data = oracle_rows.identities_sql
+        identities["oracle_data"] = "" if is_empty else of_data(_oracle_sql(sources))
     facts = {TABLES: orjson.dumps({table: times.get(table) for table in tables})}
     for table, of in identities.items():
         facts |= identity_facts(con, table, of)
@@ -247,13 +253,26 @@ def _facts(
     return facts
 
 
+def _first_and_last(
+    con: Connection, table: str, sources: Mapping[str, LookupSource]
+) -> tuple[int | None, int | None]:
+    """The first and the last time of a table's rows, in microseconds."""
+    if sources[table].is_empty:
+        return None, None
+    ((first, last),) = con.execute(
+        "select epoch_us(min(vega_time)), epoch_us(max(vega_time)) "  # noqa: S608 - ours
+        f"from {_listed_rows(table, sources)}"
+    ).fetchall()
+    return first, last
+
+
 def _filter_bits(
     con: Connection, page_table: PageTable, sources: Mapping[str, LookupSource]
 ) -> bytes:
     """The filter of a page table's keys: of some more where not all rows are in the pages."""
     key, _ = page_table.key[0]
     table, _ = PAGES[page_table]
-    of = sources[table].rows
-    if table == "oracle_data":
+    of = "" if sources[table].is_empty else sources[table].rows
+    if of and table == "oracle_data":
         of = f"(select spec_id from ({oracle_rows.matches_sql(_oracle_sql(sources))}))"  # noqa: S608
     return filter_bits(con, key, of)

@@ -120,7 +120,8 @@ def run_sources(data: Mapping[str, Path], shapes: Mapping[str, Shape]) -> dict[s
             rows = state_sql(table, [data[ALL_TABLES]])
         else:
             rows = rows_sql(table, columns, [data[table]] if table in data else [], shape.raw)
-        sources[table] = LookupSource(table, columns, rows)
+        is_empty = not data.keys() & {ALL_TABLES, table}
+        sources[table] = LookupSource(table, columns, rows, is_empty)
     return sources
 
 
