@@ -6,17 +6,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 
 from exporters.archive.archive import Archive
 from exporters.archive.lake_place import LAKE, MANIFESTS
-from exporters.lake.log.delta import DeltaLog
 from exporters.lake.log.table_version import ActiveFile, FileName
-from exporters.lake.log.version_cache import VersionCache
+from exporters.lake.tables import LakeTable, listed
 from transforms.errors import IntegrityError
 from transforms.objects import ObjectInfo
 from transforms.stores.store import content_sha256
@@ -26,10 +25,10 @@ from transforms.warehouse.manifests.shapes import Volume
 SEGMENT_TABLES = (*history_tables(), MANIFESTS)
 """The tables of a lake that grow by segments; those of current state are written anew whole."""
 
-PARQUET_TYPE = "application/vnd.apache.parquet"
+_ATTEMPTS = 3
 
 
-@dataclass(frozen=True)
+@dataclass
 class Lake:
     """The lake of an archive's chain.
 
@@ -38,25 +37,27 @@ class Lake:
 
     archive: Archive
     cache: Path | None = None
+    _tables: dict[str, LakeTable] = field(default_factory=dict, init=False)
 
-    @cached_property
-    def _logs(self) -> dict[str, DeltaLog]:
-        return {}
+    def table(self, name: str) -> LakeTable:
+        """A table, which need not be there."""
+        if name not in self._tables:
+            place = sha256(self.place("").encode()).hexdigest()[:16]
+            cache = self.cache / place if self.cache else None
+            key = self.archive.key(f"{LAKE}/{name}")
+            self._tables[name] = LakeTable(self.archive.store, key, cache)
+        return self._tables[name]
 
-    def log(self, table: str) -> DeltaLog:
-        """The log of a table, which need not be there."""
-        if table not in self._logs:
-            place = self.archive.key(f"{LAKE}/{table}")
-            cache = VersionCache.of(self.cache, self.place("")) if self.cache else None
-            self._logs[table] = DeltaLog(self.archive.store, place, table, cache)
-        return self._logs[table]
-
-    def listing(self) -> dict[str, list[ObjectInfo]]:
-        """What lies in the folder of each table (empty: in none)."""
+    def look(self) -> Sequence[str]:
+        """Look at all tables as they are now, by one listing; the names of those that are there."""
+        self._tables.clear()
         infos: dict[str, list[ObjectInfo]] = {}
-        for info in self.archive.store.list(self.folder):
+        for info in listed(self.archive.store, self.folder.rstrip("/")):
             infos.setdefault(self.parts(info.key)[0], []).append(info)
-        return infos
+        infos.pop("", None)
+        for name in infos:
+            self.table(name).look(infos[name])
+        return sorted(infos)
 
     def path(self, table: str, name: str) -> str:
         """Where a file lies, below the chain's folder."""
@@ -65,10 +66,6 @@ class Lake:
     def key(self, table: str, name: str) -> str:
         """The object's key of a file."""
         return self.archive.key(self.path(table, name))
-
-    def fetch(self, table: str, file: ActiveFile, copy: Path) -> None:
-        """Fetch a file of a table; see `fetch_proven`."""
-        fetch_proven(self.archive, self.path(table, file.name), copy, file.is_of)
 
     def parts(self, key: str) -> tuple[str, str]:
         """The table that an object of the lake belongs to (empty: none), and its name there."""
@@ -84,21 +81,29 @@ class Lake:
         """A table's or a file's full address, for a person."""
         return self.archive.place(self.path(table, name).rstrip("/"))
 
+    def fetch(self, table: str, file: ActiveFile, copy: Path) -> None:
+        """Fetch a file, and again where the connection ended, or other bytes arrived.
 
-def fetch_proven(archive: Archive, path: str, copy: Path, is_of: Callable[[str], bool]) -> None:
-    """Fetch a file below the chain's folder; `is_of` says whether a SHA-256 is that of its name.
+        Raises `IntegrityError` where it is gone, or not what its name says.
+        """
+        for retries in reversed(range(_ATTEMPTS)):
+            try:
+                self._fetch(table, file, copy)
+                break
+            except (ConnectionError, IntegrityError):
+                if not retries:
+                    raise
 
-    Raises `IntegrityError` where it is gone, or not what its name says.
-    """
-    place, remedy = archive.place(path), "strata verify says what mends it"
-    try:
-        archive.store.fetch(archive.key(path), copy)
-    except FileNotFoundError as error:
-        raise IntegrityError(f"{place} is gone, and a log or a list names it: {remedy}") from error
-    sha256 = content_sha256(copy)
-    if not is_of(sha256):
-        what = f"hashes to {sha256}, which is not what its name says"
-        raise IntegrityError(f"{place} {what}: {remedy}")
+    def _fetch(self, table: str, file: ActiveFile, copy: Path) -> None:
+        place, remedy = self.place(table, file.name), "strata verify says what mends it"
+        try:
+            self.archive.store.fetch(self.key(table, file.name), copy)
+        except FileNotFoundError as error:
+            raise IntegrityError(f"{place} is gone, and a log names it: {remedy}") from error
+        digest = content_sha256(copy)
+        if not file.is_of(digest):
+            what = f"hashes to {digest}, which is not what its name says"
+            raise IntegrityError(f"{place} {what}: {remedy}")
 
 
 def file_name(volume: Volume, table: str) -> str | None:

@@ -1,85 +1,49 @@
-"""One table of the lake: which blocks it has, putting files into it, and what became of that."""
+"""One table of the lake: what lies in its folder, its newest version, and commits upon that.
+
+A commit is one file, which is created for the very version that it follows, so that of two
+publishers one is refused, reads again and plans again: nothing is in a table twice, whatever each
+had planned. The first one makes the table, and any may add columns.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from zlib import crc32
 
 from exporters.archive.lake_place import LOG
-from exporters.lake.lake_files import PARQUET_TYPE, Lake
+from exporters.lake.lake_report import LakeReport
+from exporters.lake.log.commits import COMMITS, KEPT_HOURS, commit_actions
+from exporters.lake.log.log_files import (
+    HINT,
+    checkpoint_bytes,
+    checkpoint_name,
+    commit_bytes,
+    commit_name,
+    last_commit,
+    outdated,
+    parsed_files,
+    read_log,
+)
 from exporters.lake.log.table_version import ActiveFile, FileName, TableVersion
 from transforms.block_range import BlockRange
-from transforms.coverage import inside, union
-from transforms.errors import ConflictError, IntegrityError, RangeError
+from transforms.errors import ConflictError, IntegrityError
+from transforms.files import new_file
 from transforms.lake.statistics import Statistics
 from transforms.objects import ObjectInfo
-from transforms.stores.store import content_size
+from transforms.sealed import seal, unseal
+from transforms.stores.store import LostRaceError, Store, content_size
 from transforms.tables.file_columns import FileColumn
 from transforms.tables.registry import fold_case
 
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A table to which nothing was added, and why."""
-
-    table: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class AddedRows:
-    """A file that was put into a table: its name, its blocks, its rows and bytes."""
-
-    table: str
-    name: str
-    blocks: BlockRange
-    rows: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class LakeReport:
-    """The files that were added, the tables and segments that were refused.
-
-    `removed` are the paths, below the chain's folder, of files that no version needs any more.
-    """
-
-    added: tuple[AddedRows, ...] = ()
-    refused: tuple[Refused, ...] = ()
-    removed: tuple[str, ...] = ()
-
-    @property
-    def bytes(self) -> int:
-        """The bytes of the added files."""
-        return sum(rows.bytes for rows in self.added)
-
-    def and_(self, other: LakeReport) -> LakeReport:
-        """Both together."""
-        return LakeReport(
-            (*self.added, *other.added),
-            tuple(dict.fromkeys((*self.refused, *other.refused))),
-            (*self.removed, *other.removed),
-        )
-
-
-def each_alone(table: str, work: Callable[[], LakeReport]) -> LakeReport:
-    """What came of the work on a table; why it cannot be done is in the report.
-
-    Errors of the machine pass through.
-    """
-    try:
-        return work()
-    except (ConflictError, IntegrityError, RangeError) as error:
-        return LakeReport(refused=(Refused(table, str(error)),))
-
-
-def added_report(table: str, added: Iterable[ActiveFile]) -> LakeReport:
-    """The report of files that were put into a table."""
-    files = (AddedRows(table, file.name, file.blocks, file.rows, file.bytes) for file in added)
-    return LakeReport(tuple(files))
+_PARQUET, _JSON = "application/vnd.apache.parquet", "application/json"
+# The log says for twice as long as files stay when they were removed.
+_TOLD_SECONDS = 2 * KEPT_HOURS * 3600
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,122 +60,117 @@ class NewFile:
     columns: Sequence[FileColumn]
     csv: str = ""
 
-    @property
-    def name(self) -> str:
-        """What it is called in its table."""
-        return str(FileName.of(self.blocks, self.sha256, self.csv))
 
-
-@dataclass(frozen=True)
-class Version:
-    """One version of a table: what it is made of, and which segments that covers."""
-
-    lake: Lake
-    table: str
-    content: TableVersion
-
-    @cached_property
-    def named(self) -> frozenset[str]:
-        """The names of all its files."""
-        return frozenset(self.content.added)
-
-    @cached_property
-    def ours(self) -> tuple[ActiveFile, ...]:
-        """The files that Strata wrote, ascending by block."""
-        files = (file for file in self.content.files if file.parsed)
-        return tuple(sorted(files, key=lambda file: (file.blocks, file.name)))
-
-    @cached_property
-    def foreign(self) -> tuple[ActiveFile, ...]:
-        """The files that somebody else added."""
-        return tuple(file for file in self.content.files if not file.parsed)
-
-    def check_foreign(self) -> None:
-        """Raise `IntegrityError` where a file was not written by us."""
-        if self.foreign:
-            raise IntegrityError(
-                f"{self.lake.place(self.table)} names {self.foreign[0].name}, which Strata did not "
-                f"write: {self._remedy}"
-            )
-
-    @property
-    def _remedy(self) -> str:
-        return f"remove its folder {LOG}, and strata publish makes it anew"
-
-    @cached_property
-    def files(self) -> tuple[ActiveFile, ...]:
-        """The files, ascending by block.
-
-        Raises `IntegrityError` where one was not written by us, or two hold the same blocks.
-        """
-        self.check_foreign()
-        for file, other in pairwise(self.ours):
-            if file.blocks.overlaps(other.blocks):
-                raise IntegrityError(
-                    f"{self.lake.place(self.table)} has blocks {other.blocks} twice, in "
-                    f"{file.name} and {other.name}: {self._remedy}"
-                )
-        return self.ours
-
-    def lacks(self, segments: Sequence[BlockRange]) -> list[BlockRange]:
-        """Those of the segments (ascending) that are not whole in its files."""
-        there = frozenset(inside(segments, union(file.blocks for file in self.files)))
-        return [segment for segment in segments if segment not in there]
+def listed(store: Store, folder: str) -> Iterator[ObjectInfo]:
+    """List what lies in a folder of a store; nothing where there is no archive yet."""
+    path = store.path(folder)
+    if path is None or path.is_dir():
+        yield from store.list(f"{folder}/")
 
 
 class LakeTable:
-    """A table of a lake."""
+    """A table of a lake, as it was when it was looked at, and after one's own commits."""
 
-    def __init__(self, lake: Lake, table: str) -> None:
-        self.lake = lake
-        self._table = table
-        self._log = lake.log(table)
+    def __init__(self, store: Store, key: str, cache: Path | None = None) -> None:
+        """`cache` is the folder where this machine keeps the version that it knows.
 
-    def version(self) -> Version | None:
-        """The newest version; None where there is no table."""
-        return self._version(self._log.newest())
+        To read a log takes a dozen requests, and says nothing new as long as a listing ends with
+        the commit of that version.
+        """
+        self.name = key.rpartition("/")[2]
+        self.place = store.describe(key)
+        self._store = store
+        self._key = key
+        self._log = f"{key}/{LOG}"
+        self._cache = cache / f"{self.name}.json" if cache else None
+        self._infos: Mapping[str, ObjectInfo] | None = None
+        self._version: TableVersion | None = None
 
-    def expected(self) -> Version | None:
-        """The version upon which a commit is tried first; see `DeltaLog.expected`."""
-        return self._version(self._log.expected())
+    def look(self, infos: Iterable[ObjectInfo] | None = None) -> None:
+        """Forget how it was; `infos` are what lies in its folder now, if that is listed already."""
+        self._version = self._infos = None
+        if infos is not None:
+            self._infos = {info.key.removeprefix(f"{self._key}/"): info for info in infos}
 
-    def listed(self, infos: Iterable[ObjectInfo]) -> Version | None:
-        """The newest version, where a listing of the table is at hand; see `DeltaLog.listed`."""
-        return self._version(self._log.listed(infos))
+    @property
+    def infos(self) -> Mapping[str, ObjectInfo]:
+        """What lies in its folder, by the path below that; it is listed once."""
+        if self._infos is None:
+            self.look(listed(self._store, self._key))
+        return self._infos or {}
 
-    def _version(self, content: TableVersion | None) -> Version | None:
-        return Version(self.lake, self._table, content) if content else None
+    def version(self) -> TableVersion | None:
+        """The newest version, which is read once; None where there is no table.
+
+        Raises `IntegrityError` where its log is damaged, or others wrote to it.
+        """
+        if self._version is None:
+            self._version = self._read()
+        return self._version
+
+    def _read(self) -> TableVersion | None:
+        names = [path.removeprefix(f"{LOG}/") for path in self.infos if path.startswith(LOG)]
+        if not names:
+            return None
+        last = last_commit(names)
+        newest = self.infos.get(f"{LOG}/{commit_name(last)}")
+        if newest and (kept := self._kept(last, newest.version)):
+            return kept
+        try:
+            version = parsed_files(read_log(self._store, self._log, last))
+        except IntegrityError as error:
+            raise IntegrityError(
+                f"the log of {self.place} is damaged: put its folder {LOG} back from a backup, or "
+                f"remove it, and strata publish makes it anew; {error}"
+            ) from error
+        if newest and version and version.number == last:
+            self._keep(version, newest.version)
+        return version
+
+    def _kept(self, number: int, state: str) -> TableVersion | None:
+        """The version that this machine keeps, if its commit is that one, in that state."""
+        if self._cache is not None:
+            with suppress(OSError, IntegrityError, LookupError, TypeError, ValueError):
+                row = unseal(self._cache.read_bytes(), str(self._cache))
+                version = TableVersion(**row["version"])
+                return version if (version.number, row["state"]) == (number, state) else None
+        return None
+
+    def _keep(self, version: TableVersion, state: str) -> None:
+        """Keep a version, with the store's own version of the file of its commit."""
+        if self._cache is not None:  # a loss of power may lose it: then the log is read again
+            with new_file(self._cache, durable=False) as file:
+                file.write(seal({"version": asdict(version), "state": state}))
 
     def put(
         self,
-        version: Version | None,
+        base: TableVersion | None,
         new: Iterable[NewFile],
         removed: Sequence[ActiveFile] = (),
-    ) -> tuple[ActiveFile, ...]:
-        """Put files there, and name them, and others no longer, upon a version; the new ones.
+    ) -> LakeReport:
+        """Put files there, and name them, and others no longer, in one version after `base`.
 
-        Without a version the table is made. Raises `ConflictError` where a column has another type
-        or spelling than the table's, or other bytes lie under a file's name, and what
-        `DeltaLog.commit` does.
+        Without `base` that makes the table. Raises `ConflictError` where a column has another type
+        or spelling than the table's, or other bytes lie under a file's name, and what `commit`
+        does.
         """
-        content = version.content if version else None
-        fields = content.fields if content else []
+        fields = base.fields if base else []
         known = {fold_case(field["name"]): (field["name"], field["type"]) for field in fields}
         columns: list[FileColumn] = []
         added = []
         for file in new:
             columns += self._new_columns(file, known)
             added.append(self._upload(file))
-        self._log.commit(content, added, removed, columns)
-        return tuple(added)
+        self.commit(base, added, removed, columns)
+        return LakeReport(len(added), sum(file.bytes for file in added))
 
     def _upload(self, new: NewFile) -> ActiveFile:
         """Put a file where it belongs, whole and proven; it may be moved there."""
-        name, size = new.name, content_size(new.path)
-        self.lake.archive.store.put_if_absent(
-            self.lake.key(self._table, name),
+        name, size = str(FileName.of(new.blocks, new.sha256, new.csv)), content_size(new.path)
+        self._store.put_if_absent(
+            f"{self._key}/{name}",
             new.path,
-            content_type=PARQUET_TYPE,
+            content_type=_PARQUET,
             sha256=new.sha256,
             immutable=True,
             take=True,
@@ -233,8 +192,62 @@ class LakeTable:
             name, kind = known[fold_case(column.name)]
             if name != column.name or (isinstance(kind, str) and kind != column.type):
                 raise ConflictError(
-                    f"{self.lake.place(self._table)}: column {name} is {kind} there, and "
+                    f"{self.place}: column {name} is {kind} there, and "
                     f"{column.name} is {column.type} in what is to be added: nothing is added to "
                     "this table, as its readers would see other values; publish to another place, "
                     "or without the lake (STRATA_LAKE=0)"
                 )
+
+    def commit(
+        self,
+        base: TableVersion | None,
+        added: Sequence[ActiveFile],
+        removed: Sequence[ActiveFile] = (),
+        columns: Sequence[FileColumn] = (),
+    ) -> None:
+        """Name files that are there, and others no longer, in one version after `base`.
+
+        Raises `LostRaceError` where somebody else committed since `base` was read.
+        """
+        base = base or TableVersion()
+        # The store's clock says later how long ago a file was removed.
+        now = int((self._store.now() if removed else time.time()) * 1000)
+        actions = [*commit_actions(self.name, base, added, removed, columns, now)]
+        version = base.following(base.number + 1, actions)
+        key = f"{self._log}/{commit_name(version.number)}"
+        try:
+            state = self._store.put_if_match(key, commit_bytes(now, actions), None, _JSON)
+        except LostRaceError as error:
+            self.look()
+            raise LostRaceError(f"{self.place} was changed by another writer: {error}") from error
+        # Not all tables at once: a run should cost what the one before did.
+        if version.number and (version.number + crc32(self.name.encode())) % COMMITS == 0:
+            version = self._sum_up(version)
+        self._version = version
+        self._keep(version, state)
+
+    def _sum_up(self, version: TableVersion) -> TableVersion:
+        """Write a checkpoint of a version, and forget what is older than a week; what is left.
+
+        Without it all is right as well.
+        """
+        now = self._store.now()
+        told = (now - _TOLD_SECONDS) * 1000
+        removed = version.removed.items()
+        recent = {name: old for name, old in removed if old.get("deletionTimestamp", 0) >= told}
+        version = replace(version, removed=recent)
+        data, hint = checkpoint_bytes(version)
+        files = ((checkpoint_name(version.number), data, _PARQUET), (HINT, hint, _JSON))
+        try:
+            infos = {
+                info.key.rpartition("/")[2]: info for info in self._store.list(f"{self._log}/")
+            }
+            for name, content, kind in files:
+                before = infos[name].version if name in infos else None
+                self._store.put_if_match(f"{self._log}/{name}", content, before, kind)
+            times = {name: info.modified for name, info in infos.items()}
+            for name in outdated(times, now - KEPT_HOURS * 3600):
+                self._store.delete(f"{self._log}/{name}")
+        except (LostRaceError, OSError) as error:
+            _logger.info("the log of %s was not summed up: %s", self.place, error)
+        return version

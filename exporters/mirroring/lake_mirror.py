@@ -9,7 +9,7 @@ earlier table or, until it is run again, none of that name.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,22 +27,13 @@ from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.publication.lake_sweep import sweep_lake
 from exporters.lake.publication.state_tables import is_state
-from exporters.lake.published_files import log_files, log_version, retried
+from exporters.lake.published_files import PublishedTable
 from transforms.errors import IntegrityError
 from transforms.files import commit_file, file_version, new_file, sync_file
 from transforms.scratch import scratch_folder
 from transforms.stores.store import content_sha256
 from transforms.tables.registry import tables_ever
 from transforms.warehouse.manifests.manifest import manifest_receipts
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """A table as its log was read: the files of that, and those that it names."""
-
-    name: str
-    log: Mapping[str, bytes]
-    files: tuple[ActiveFile, ...]
 
 
 @dataclass
@@ -58,7 +49,7 @@ class LakeMirror:
     progress: Progress
     files: int = 0
     refused: list[str] = field(default_factory=list)
-    _tables: list[_Table] = field(default_factory=list, init=False)
+    _tables: list[PublishedTable] = field(default_factory=list, init=False)
 
     def read(self) -> None:
         """Read the logs: that of the manifests first, since what is in one is in the tables."""
@@ -77,15 +68,13 @@ class LakeMirror:
         with scratch_folder(self.folder.scratch) as folder:
             for file in state:
                 copy = folder / file.name
-                retried(partial(Lake(self.source).fetch, STATE_MANIFEST, file, copy))
+                Lake(self.source).fetch(STATE_MANIFEST, file, copy)
                 yield from (receipt.table for receipt in manifest_receipts([copy]))
 
-    def _read_table(self, name: str) -> _Table | None:
-        lake = Lake(self.source)
+    def _read_table(self, name: str) -> PublishedTable | None:
+        table = PublishedTable(Lake(self.source), name)
         try:
-            log = log_files(lake, name)
-            version = log_version(lake, name, log)
-            return _Table(name, log, version.files) if version else None
+            return table if table.log else None
         except IntegrityError as error:
             self.refused.append(str(error))
             return None
@@ -115,7 +104,8 @@ class LakeMirror:
                         self.files += 1
                         advance(size)
                     self._replace_log(table)
-        self.refused += (f"{item.table}: {item.reason}" for item in sweep_lake(self._own).refused)
+        refused = sweep_lake(self._own).refused.items()
+        self.refused += (f"{table}: {reason}" for table, reason in refused)
 
     @property
     def _own(self) -> Lake:
@@ -141,13 +131,13 @@ class LakeMirror:
 
     def _fetch(self, table: str, file: ActiveFile) -> int:
         path = self.folder.scratch / f"{table}-{file.name}"
-        retried(partial(Lake(self.source).fetch, table, file, path))
+        Lake(self.source).fetch(table, file, path)
         place = self._path(table, file.name)
         commit_file(path, place)
         self.folder.proofs.keep(_proof(place, file))  # it was hashed on its way
         return file.bytes
 
-    def _replace_log(self, table: _Table) -> None:
+    def _replace_log(self, table: PublishedTable) -> None:
         place = self._path(table.name, LOG)
         there = {path.name: path.read_bytes() for path in place.glob("*") if path.is_file()}
         if there == table.log:

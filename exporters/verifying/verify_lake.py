@@ -15,9 +15,7 @@ from exporters.archive.lake_place import LOG
 from exporters.archive.sound_documents import sound_index
 from exporters.archive.sums import completeness
 from exporters.lake.lake_files import SEGMENT_TABLES, Lake, file_name
-from exporters.lake.log.table_version import ActiveFile
-from exporters.lake.publication.lake_sweep import unnamed_since
-from exporters.lake.tables import LakeTable, Version
+from exporters.lake.log.table_version import ActiveFile, FileName
 from exporters.verifying.record import Record
 from transforms.coverage import difference, inside, union
 from transforms.errors import IntegrityError
@@ -80,22 +78,17 @@ class LakeCheck:
     def _table(self, table: str, *, is_there: bool) -> Iterator[Finding]:
         """Open a table's log, which should name one sound set of files; compare and read these."""
         is_history, place = table in SEGMENT_TABLES, self.lake.place(table, LOG)
-        version, findings = None, list[Finding]()
+        version, finding = None, None
         try:
-            version = LakeTable(self.lake, table).version() if is_there else None
-            what = _files_problem(version)
+            version = self.lake.table(table).version() if is_there else None
         except IntegrityError as error:
-            what = str(error)
-        if what:
-            again = RESTORE
-            if self.holding is not None:  # a table of current state is made anew whole
-                again = make_again(place if is_history else self.lake.place(table))
-            findings.append(Finding(Problem.DAMAGED, place, what, again))
-        elif version is None and is_there and is_history:  # in other folders, nothing names it
+            again = RESTORE if self.holding is None else make_again(place)
+            finding = Finding(Problem.DAMAGED, place, str(error), again)
+        if finding is None and version is None and is_there and is_history:
             remedy = RESTORE if self.holding is None else LAKE_PUBLISH
-            findings.append(Finding(Problem.MISSING, place, "the table has no log", remedy))
-        if findings:  # which of its files are strange, nothing says
-            yield from findings
+            finding = Finding(Problem.MISSING, place, "the table has no log", remedy)
+        if finding is not None:  # which of its files are strange, nothing says
+            yield finding
             self.record.name_all(self.lake.key(table, ""))
             return
         files = version.files if version else ()
@@ -106,7 +99,7 @@ class LakeCheck:
         for file in files:
             yield from self._file(table, file)
         if version is not None:
-            self._name(version)
+            self._name(table)
 
     def _compared(
         self, table: str, files: tuple[ActiveFile, ...], holding: Holding
@@ -153,21 +146,11 @@ class LakeCheck:
         self.verification.took(Kind.LAKE_FILES, file.bytes)
         return "" if file.is_of(sha256) else f"it hashes to {sha256}, which its name does not say"
 
-    def _name(self, version: Version) -> None:
+    def _name(self, table: str) -> None:
         """Name what belongs to a table, and what who publishes removes after a week."""
         named = []
-        for info in self.record.beginning(self.lake.key(version.table, "")):
-            if unnamed_since(version, self.lake.parts(info.key)[1], info) is not None:
+        for info in self.record.beginning(self.lake.key(table, "")):
+            name = self.lake.parts(info.key)[1]
+            if name.startswith(f"{LOG}/") or FileName.parse(name):
                 named.append(info.key)
         self.record.name(named)
-
-
-def _files_problem(version: Version | None) -> str:
-    """How a table does not name one set of files; "" if it does.
-
-    Raises `IntegrityError` where others wrote to it, or blocks are there twice.
-    """
-    count = len(version.files) if version else 1
-    if count == 1 or (version and version.table in SEGMENT_TABLES):
-        return ""
-    return f"it has {count} files, and should have the newest copy alone"

@@ -119,8 +119,8 @@ def lake_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
         with retried_if_transient(context.retry_number), site.warehouse.one_look():
             report = publish_to_lake(site, segments)
         if report.refused:
-            what = f"not everything could be put into the lake, and {len(report.added)} files were"
-            raise final_failure(what, {each.table: each.reason for each in report.refused})
+            what = f"not everything could be put into the lake, and {report.files} files were"
+            raise final_failure(what, report.refused)
 
     return publish
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exporters.archive.figures import size_text
-from exporters.lake.tables import LakeReport
+from exporters.lake.lake_report import LakeReport
 from pipelines.commands.display import Screen
 from pipelines.site.completing import Completion
 
@@ -11,8 +11,8 @@ from pipelines.site.completing import Completion
 def show_lake(screen: Screen, report: LakeReport) -> None:
     """What became of the lake, for a person."""
     show_refused(screen, report)
-    if report.added:
-        added = f"{len(report.added)} files of the lake published: {size_text(report.bytes)}"
+    if report.files:
+        added = f"{report.files} files of the lake published: {size_text(report.bytes)}"
         screen.show(added)
     elif not report.refused:
         screen.show("The lake has all that is loaded.")
@@ -23,7 +23,7 @@ def show_refused(screen: Screen, report: LakeReport) -> None:
     screen.table(
         "not in the lake",
         ("table", "reason"),
-        ((refusal.table, refusal.reason) for refusal in report.refused),
+        report.refused.items(),
     )
 
 

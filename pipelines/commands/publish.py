@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import click
 
 from exporters.archive.figures import size_text
-from exporters.lake.tables import LakeReport
+from exporters.lake.lake_report import LakeReport
 from exporters.publishing.publication import Outcome, Published, PublishReport
 from exporters.publishing.replace import Correction
 from pipelines.batches import plan_batches

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from exporters.archive.figures import size_text
-from exporters.lake.tables import LakeReport
+from exporters.lake.lake_report import LakeReport
 from exporters.locations import dagster_home
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import FINDINGS, MACHINE, OK

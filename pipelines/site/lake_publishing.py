@@ -11,11 +11,10 @@ from exporters.archive.lake_place import MANIFESTS
 from exporters.archive.sound_documents import sound_index
 from exporters.archive.sums import completeness
 from exporters.lake.lake_files import Lake
+from exporters.lake.lake_report import LakeReport
 from exporters.lake.publication.history_tables import HistoryTables
 from exporters.lake.publication.public_documents import PublicDocuments
-from exporters.lake.publication.state_age import is_state_due
-from exporters.lake.publication.state_tables import publish_state
-from exporters.lake.tables import LakeReport, LakeTable, Refused
+from exporters.lake.publication.state_tables import is_state_due, publish_state
 from pipelines.site.publication_state import (
     is_held,
     lacking_segments,
@@ -53,8 +52,8 @@ def _publish(
 ) -> LakeReport:
     unpublished = cache(partial(_unpublished, site, lake))
     problems = sorted(unpublished(tuple(segments)).items())
-    refused = (Refused(f"segment {blocks}", "; ".join(why)) for blocks, why in problems)
-    report = LakeReport(refused=tuple(refused))
+    refused = {f"segment {blocks}": "; ".join(why) for blocks, why in problems}
+    report = LakeReport(refused=refused)
     catalog, turn = site.loaded_catalog(), Lock()
 
     @cache
@@ -67,9 +66,9 @@ def _publish(
 
     with loaded_history(site.warehouse) as loaded:
         tables = HistoryTables(lake, loaded, published, site.scratch(), advance)
-        report = report.and_(tables.follow())
+        report += tables.follow()
     if has_state:
-        report = report.and_(_publish_state(site, lake))
+        report += _publish_state(site, lake)
     name_lake(site, lake)
     return report
 
@@ -94,7 +93,7 @@ def _publish_state(site: Site, lake: Lake) -> LakeReport:
         return publish_state(lake, state, site.scratch())
 
 
-def name_lake(site: Site, lake: Lake, *, is_proven: bool = False) -> None:
+def name_lake(site: Site, lake: Lake) -> None:
     """Let the archive's documents say what the lake has.
 
     Index and page name it, if they do not yet; `strata.sql` and `strata.duckdb` have its files,
@@ -106,7 +105,7 @@ def name_lake(site: Site, lake: Lake, *, is_proven: bool = False) -> None:
         loaded = loaded_state(catalog)
         state = loaded.receipts if loaded else {}
         public = PublicDocuments(lake, site.settings.public_url, catalog, state, scratch)
-        is_written = public.write(is_proven=is_proven)
+        is_written = public.write()
     if _is_new(lake) and not sound_index(lake.archive).has_lake:
         refresh(lake.archive, ())
     elif is_written:
@@ -116,10 +115,10 @@ def name_lake(site: Site, lake: Lake, *, is_proven: bool = False) -> None:
 def _is_new(lake: Lake) -> bool:
     """Whether the archive's documents may not know the lake: who publishes ZIPs looks for it."""
     try:
-        manifests = LakeTable(lake, MANIFESTS).expected()
+        manifests = lake.table(MANIFESTS).version()
     except IntegrityError:  # the report says so
         return True
-    return manifests is None or manifests.content.number == 0
+    return manifests is None or manifests.number == 0
 
 
 @at_one_look
@@ -132,9 +131,7 @@ def publish_missing(site: Site, advance: Progress = no_progress) -> LakeReport:
     published = completeness(sound_index(lake.archive).tables).complete
     doubtful = [*inside(_doubtful(site), published)]
     report = _publish(site, lake, doubtful, advance, has_state=True)
-    if site.settings.public_url and sound_index(lake.archive).has_lake:
-        name_lake(site, lake, is_proven=True)
-    return report.and_(sweep(site))
+    return report + sweep(site)
 
 
 def _doubtful(site: Site) -> Sequence[BlockRange]:

@@ -13,9 +13,9 @@ from exporters.archive.entries import Entry
 from exporters.archive.lake_place import MANIFESTS
 from exporters.archive.shards import shard_number
 from exporters.lake.lake_files import Lake
+from exporters.lake.lake_report import LakeReport
 from exporters.lake.publication.lake_sweep import sweep_lake
-from exporters.lake.publication.state_age import is_state_due
-from exporters.lake.tables import LakeReport, LakeTable
+from exporters.lake.publication.state_tables import is_state_due
 from pipelines.site.site import Site, at_one_look
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
@@ -87,10 +87,10 @@ def lacking_segments(site: Site) -> list[BlockRange]:
     """
     lake, catalog = site_lake(site), site.loaded_catalog()
     with ThreadPoolExecutor(1) as pool:  # where a request takes long, both are asked at a time
-        expected = pool.submit(LakeTable(lake, MANIFESTS).expected)
+        manifests = pool.submit(lake.table(MANIFESTS).version)
         states = catalog.states()
         is_due = is_state_due(lake, states)
-        version = expected.result()
+        version = manifests.result()
     lacking = version.lacks(catalog.blocks) if version else [*catalog.blocks]
     return lacking or ([states[-1].blocks] if is_due else [])
 

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from exporters.lake.publication.lake_sweep import sweep_lake
 from exporters.lake.publication.state_tables import publish_state
-from exporters.lake.tables import LakeTable
 from pipelines.settings import Settings
 from pipelines.site.publication_state import lacking_segments, site_lake
 from pipelines.site.site import Site
@@ -112,7 +111,7 @@ def _correct(site: Site, dice: random.Random) -> None:
     """Remove a file, and have it put there again."""
     lake = site_lake(site)
     table = dice.choice(WITH_ROWS)
-    version = LakeTable(lake, table).version()
+    version = lake.table(table).version()
     if version is None or not version.files:
         return
     file = dice.choice(version.files)

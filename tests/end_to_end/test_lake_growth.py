@@ -15,8 +15,8 @@ from deltalake import DeltaTable
 from exporters.archive.archive import Archive
 from exporters.archive.lake_place import MANIFESTS
 from exporters.lake.lake_files import Lake
-from exporters.lake.log.table_version import KEPT_HOURS, ActiveFile
-from exporters.lake.tables import LakeTable
+from exporters.lake.log.commits import KEPT_HOURS
+from exporters.lake.log.table_version import ActiveFile
 from pipelines.settings import Settings
 from pipelines.site.publication_state import lacking_segments, site_lake
 from pipelines.site.site import Site
@@ -74,7 +74,7 @@ def test_publishing_beside_750_files_of_each_table_asks_the_store_as_often_as_be
         first, second = site.loaded_catalog().blocks
         publish_some(site, [first])
         for table in ("blocks", MANIFESTS):
-            log = site_lake(site).log(table)
+            log = site_lake(site).table(table)
             log.commit(newest(log), [_file(number) for number in range(1, files)])
         server.door.requests.clear()
         publish_some(site, [second])
@@ -102,10 +102,10 @@ def test_a_commit_asks_the_store_no_more_after_thirty_than_after_ten(
 
 def test_what_750_files_lack_of_75_000_segments_is_known_by_their_names(tmp_path: Path) -> None:
     lake = Lake(Archive(FolderStore(tmp_path), "net-1"))
-    log = lake.log("orders")
-    made = log.commit(None, [], columns=OWN_COLUMNS)
-    log.commit(made, [_file(number) for number in range(MANY) if number != 500])
-    version = LakeTable(lake, "orders").version()
+    log = lake.table("orders")
+    log.commit(None, [], columns=OWN_COLUMNS)
+    log.commit(log.version(), [_file(number) for number in range(MANY) if number != 500])
+    version = Lake(lake.archive).table("orders").version()
     assert version is not None
     loaded = [
         BlockRange(number * BLOCKS + 1, (number + 1) * BLOCKS)

@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -20,7 +19,6 @@ import pyarrow.parquet as pq
 from exporters.lake.log.table_version import Action, TableVersion
 from transforms.errors import IntegrityError
 from transforms.objects import ObjectReader
-from transforms.stores.store import Store
 
 HINT = "_last_checkpoint"
 """The file of a log that says which checkpoint is the newest."""
@@ -78,60 +76,55 @@ def checkpoint_bytes(version: TableVersion) -> tuple[bytes, bytes]:
     return buffer.getvalue(), json.dumps(hint).encode()
 
 
-def listed_files(store: Store, folder: str) -> dict[str, bytes]:
+def last_commit(names: Iterable[str]) -> int:
+    """The number of the last commit among files of a log; -1 where none is."""
+    return _greatest(_COMMIT, names)
+
+
+def read_log(reader: ObjectReader, folder: str, last: int | None = None) -> dict[str, bytes]:
     """The files of a log that say what its newest version is, by name; none without a log.
 
+    They are read by their names. `last` is the number of the last commit, where the log was
+    listed; web servers give no lists: without it, commits are read until there is none.
     Raises `IntegrityError` where one of them is not there.
     """
-    place = store.path(f"{folder}/{HINT}")
-    if place is not None and not place.parent.is_dir():
-        return {}  # there may be no archive yet
-    names = {info.key.rpartition("/")[2] for info in store.list(f"{folder}/")}
-    base = _greatest(_CHECKPOINT, names)
-    if HINT in names:  # readers go by it, if they can read it
-        with suppress(ValueError, TypeError, LookupError, FileNotFoundError):
-            base = _hinted(store.read(f"{folder}/{HINT}"))
-    needed = [checkpoint_name(base)] if base >= 0 else []
-    needed += map(commit_name, range(base + 1, _greatest(_COMMIT, names) + 1))
-    if lacking := [name for name in needed if name not in names]:
-        raise IntegrityError(f"{lacking[0]} is not there")
-    return {name: _read(store, folder, name) for name in needed}
-
-
-def named_files(reader: ObjectReader, folder: str) -> dict[str, bytes]:
-    """The same, read by their names alone, as web servers give no lists; the hint is among them."""
     files: dict[str, bytes] = {}
-    number = -1
     with suppress(FileNotFoundError):
         files[HINT] = reader.read(f"{folder}/{HINT}")
-        try:
-            number = _hinted(files[HINT])
-        except (ValueError, TypeError, LookupError) as error:
-            raise IntegrityError(f"{HINT} cannot be read: {error}") from error
-        files[checkpoint_name(number)] = _read(reader, folder, checkpoint_name(number))
-    with suppress(FileNotFoundError):
-        while True:
+    number = _hinted(files[HINT]) if HINT in files else -1
+    name = checkpoint_name(number)
+    try:
+        if number >= 0:
+            files[name] = reader.read(f"{folder}/{name}")
+        while last is None or number < last:
             number += 1
-            files[commit_name(number)] = reader.read(f"{folder}/{commit_name(number)}")
+            name = commit_name(number)
+            files[name] = reader.read(f"{folder}/{name}")
+    except FileNotFoundError as error:
+        if last is not None or name == checkpoint_name(number):
+            raise IntegrityError(f"{name} is not there") from error
     return files
 
 
 def parsed_files(files: Mapping[str, bytes]) -> TableVersion | None:
     """The version that the files of a log say, in their order; None where there are none.
 
-    Raises `IntegrityError` where one is damaged, or asks for more than Strata's logs do.
+    Raises `IntegrityError` where one is damaged, or says what Strata's logs do not.
     """
-    version = TableVersion()
-    for name, data in files.items():
-        number = max(_number(_COMMIT, name), _number(_CHECKPOINT, name))
-        try:
+    name, version = "", TableVersion()
+    try:
+        for name, data in files.items():
+            number = max(_number(_COMMIT, name), _number(_CHECKPOINT, name))
             if number >= 0:
                 version = version.following(number, _actions(name, data))
-        except (pa.ArrowException, ValueError, TypeError, LookupError, AttributeError) as error:
-            raise IntegrityError(f"{name} cannot be read: {error}") from error
-    if version.number >= 0 and not version.columns:
-        raise IntegrityError("no commit of it says what columns the table has")
-    return version if version.number >= 0 else None
+        if version.number < 0:
+            return None
+        problem = version.problem
+    except (pa.ArrowException, ValueError, TypeError, LookupError, AttributeError) as error:
+        raise IntegrityError(f"{name} cannot be read: {error}") from error
+    if problem:
+        raise IntegrityError(problem)
+    return version
 
 
 def outdated(times: Mapping[str, float], horizon: float) -> list[str]:
@@ -150,9 +143,9 @@ def _actions(name: str, data: bytes) -> Iterator[Action]:
         with pq.ParquetFile(io.BytesIO(data)) as file:
             columns = [column for column in _SCHEMA.names if column in file.schema_arrow.names]
             table = file.read(columns, use_threads=False)
-            rows = map(_plain, table.to_pylist(maps_as_pydicts="strict"))
+            rows = table.to_pylist(maps_as_pydicts="strict")
     else:
-        rows = map(dict, map(json.loads, filter(None, data.decode().splitlines())))
+        rows = [json.loads(line) for line in data.decode().splitlines() if line]
         body = data.partition(b"\n")[2]
         sealed = json.loads(data.partition(b"\n")[0]).get("commitInfo", {}).get("sha256")
         if sealed and sealed != hashlib.sha256(body).hexdigest():
@@ -168,13 +161,6 @@ def _line(action: Action) -> bytes:
     return f"{json.dumps(action, separators=(',', ':'))}\n".encode()
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - of JSON
-    """A value of JSON without what is absent."""
-    if not isinstance(value, Mapping):
-        return value
-    return {name: _plain(item) for name, item in value.items() if item is not None}
-
-
 def _number(pattern: re.Pattern[str], name: str) -> int:
     match = pattern.fullmatch(name)
     return int(match[1]) if match else -1
@@ -185,11 +171,7 @@ def _greatest(pattern: re.Pattern[str], names: Iterable[str]) -> int:
 
 
 def _hinted(data: bytes) -> int:
-    return int(json.loads(data)["version"])
-
-
-def _read(reader: ObjectReader, folder: str, name: str) -> bytes:
     try:
-        return reader.read(f"{folder}/{name}")
-    except FileNotFoundError as error:
-        raise IntegrityError(f"{name} is not there") from error
+        return int(json.loads(data)["version"])
+    except (ValueError, TypeError, LookupError) as error:
+        raise IntegrityError(f"{HINT} cannot be read: {error}") from error

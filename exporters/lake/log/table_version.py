@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import Any
 from urllib.parse import unquote
 
 from transforms.block_range import BlockRange
+from transforms.coverage import inside, union
 from transforms.errors import SegmentError
 
 _NAME = re.compile(r"(\d{1,19})-(\d{1,19})\.([0-9a-f]{16})(?:\.([0-9a-f]{64}))?\.parquet")
+_COLUMNS = "strata.columns"
+_SKIPPING = "delta.dataSkippingStatsColumns"
+
+Action = Mapping[str, Any]
+"""An action as Delta's protocol has it, or what is said of one thing in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +46,7 @@ class FileName:
     @staticmethod
     @lru_cache(maxsize=16_384)
     def parse(name: str) -> FileName | None:
-        """What a name says; None for another one."""
+        """What a name says; None for one that Strata does not give."""
         match = _NAME.fullmatch(name)
         if match is None:
             return None
@@ -49,26 +56,11 @@ class FileName:
             return None
 
 
-KEPT_HOURS = 168
-"""How long a file that a table no longer names stays, for readers of older versions."""
-
-TOLD_SECONDS = 2 * KEPT_HOURS * 3600
-"""How long the log says when files were removed."""
-
-SKIPPING = "delta.dataSkippingStatsColumns"
-"""The property of a table that lists the columns with statistics."""
-
-_COLUMNS = "strata.columns"
-
-Action = Mapping[str, Any]
-"""An action as Delta's protocol has it, or what is said of one thing in it."""
-
-
 @dataclass(frozen=True, slots=True)
 class ActiveFile:
     """A file that a table is made of: its name, its bytes, the JSON that the log has of it.
 
-    `columns` are the names of its columns; none of a file that Strata did not write.
+    `columns` are the names of its columns.
     """
 
     name: str
@@ -77,42 +69,34 @@ class ActiveFile:
     columns: tuple[str, ...] = field(default=(), repr=False)
 
     @property
-    def parsed(self) -> FileName | None:
-        """What its name says; None of a file that Strata did not write."""
-        return FileName.parse(self.name)
+    def _parsed(self) -> FileName:
+        parsed = FileName.parse(self.name)
+        assert parsed is not None  # a version with any other file is refused when it is read
+        return parsed
 
     @property
     def blocks(self) -> BlockRange:
-        """The blocks of its segments. Only of a file that Strata wrote."""
-        assert self.parsed is not None
-        return self.parsed.blocks
+        """The blocks of its segments."""
+        return self._parsed.blocks
 
     @property
     def csv(self) -> str:
-        """See `FileName`; empty of a file that Strata did not write."""
-        return self.parsed.csv if self.parsed else ""
+        """See `FileName`."""
+        return self._parsed.csv
 
     def is_of(self, sha256: str) -> bool:
         """Whether a file with this SHA-256 (hex) may have its name."""
-        return self.parsed is not None and sha256.startswith(self.parsed.digest)
+        return sha256.startswith(self._parsed.digest)
 
-    @property
-    def rows(self) -> int:
-        """Its rows, as far as the log says it."""
-        try:
-            return int(json.loads(self.statistics)["numRecords"])
-        except (ValueError, TypeError, LookupError):
-            return 0
-
-    def added(self, now: int) -> Action:
-        """The action that adds it, at a time in milliseconds."""
+    def added(self, now: int, statistics: str) -> Action:
+        """The action that adds it, at a time in milliseconds, with these statistics."""
         return {
             "path": self.name,
             "partitionValues": {},
             "size": self.bytes,
             "modificationTime": now,
             "dataChange": True,
-            "stats": self.statistics,
+            "stats": statistics,
             "tags": {_COLUMNS: ",".join(self.columns)},
         }
 
@@ -142,16 +126,17 @@ class TableVersion:
 
     @cached_property
     def files(self) -> tuple[ActiveFile, ...]:
-        """The files that it is made of, by name."""
-        return tuple(
+        """The files that it is made of, ascending by block."""
+        files = (
             ActiveFile(
                 name,
                 added.get("size") or 0,
                 added.get("stats") or "",
                 tuple(filter(None, ((added.get("tags") or {}).get(_COLUMNS) or "").split(","))),
             )
-            for name, added in sorted(self.added.items())
+            for name, added in self.added.items()
         )
+        return tuple(sorted(files, key=lambda file: (file.blocks, file.name)))
 
     @cached_property
     def fields(self) -> list[dict[str, Any]]:
@@ -167,24 +152,25 @@ class TableVersion:
         return {each["name"]: each["type"] for each in self.fields if isinstance(each["type"], str)}
 
     @property
-    def statistics_of(self) -> frozenset[str]:
+    def described(self) -> list[str]:
         """The columns of which the log has the least and the greatest value of every file."""
-        described = self.metadata.get("configuration", {}).get(SKIPPING, "")
-        return frozenset(filter(None, described.split(",")))
+        return [*filter(None, self.metadata.get("configuration", {}).get(_SKIPPING, "").split(","))]
 
-    def added_at(self, name: str) -> float:
-        """When a file that it is made of was added, in Unix seconds."""
-        return (self.added[name].get("modificationTime") or 0) / 1000
+    @property
+    def problem(self) -> str:
+        """What is wrong with its files; empty where nothing is."""
+        for name in self.added:
+            if FileName.parse(name) is None:
+                return f"it names {name}, which Strata did not write"
+        for lower, upper in pairwise(self.files):
+            if lower.csv or upper.csv or lower.blocks.overlaps(upper.blocks):
+                return f"it has rows twice, in {lower.name} and {upper.name}"
+        return "" if self.columns else "no commit of it says what columns the table has"
 
-    def removed_at(self, name: str) -> float | None:
-        """When a file was removed, in Unix seconds; None where the log does not say it."""
-        action = self.removed.get(name)
-        return (action.get("deletionTimestamp") or 0) / 1000 if action else None
-
-    def since(self, oldest: float) -> TableVersion:
-        """The same without what is said of files that were removed before a time."""
-        removed = {n: a for n, a in self.removed.items() if (self.removed_at(n) or 0) >= oldest}
-        return replace(self, removed=removed)
+    def lacks(self, segments: Sequence[BlockRange]) -> list[BlockRange]:
+        """Those of the segments (ascending) that are not whole in its files."""
+        there = frozenset(inside(segments, union(file.blocks for file in self.files)))
+        return [segment for segment in segments if segment not in there]
 
     def following(self, number: int, actions: Iterable[Action]) -> TableVersion:
         """The version after some more actions."""
@@ -200,3 +186,8 @@ class TableVersion:
                 added.pop(name, None)
                 removed[name] = old
         return TableVersion(number, metadata, added, removed)
+
+
+def skipping_by(columns: Iterable[str]) -> Mapping[str, str]:
+    """The property of a table that lists the columns with statistics."""
+    return {_SKIPPING: ",".join(columns)}

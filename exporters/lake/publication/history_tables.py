@@ -9,9 +9,8 @@ from the version that is followed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
@@ -19,42 +18,18 @@ from tempfile import mkdtemp
 from exporters.archive.archive import won_race
 from exporters.archive.lake_place import MANIFESTS
 from exporters.lake.lake_files import Lake, file_name, lake_tables
-from exporters.lake.log.table_version import ActiveFile
-from exporters.lake.manifest_files import COLUMNS, manifest_statistics
-from exporters.lake.tables import LakeReport, LakeTable, NewFile, added_report, each_alone
-from transforms.coverage import inside, union
-from transforms.errors import ConfigError, ConflictError
+from exporters.lake.lake_report import LakeReport, each_alone
+from exporters.lake.log.table_version import ActiveFile, TableVersion
+from exporters.lake.manifest_files import manifest_file
+from exporters.lake.tables import NewFile
+from transforms.coverage import union
+from transforms.errors import ConflictError
 from transforms.lake.parquet_rows import LoadedHistory
 from transforms.scratch import scratch_folder
 from transforms.stores.store import asked_together
 from transforms.tables.file_columns import OWN_COLUMNS
 from transforms.tables.registry import history_tables
 from transforms.warehouse.manifests.shapes import Volume
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Files of a table and volumes that share blocks with each other, and none with others.
-
-    A file goes whole or not at all: where one of them changes, all of them do. `wanted` are the
-    volumes with rows of the table, by the name of their file.
-    """
-
-    files: tuple[ActiveFile, ...]
-    volumes: tuple[Volume, ...]
-    wanted: Mapping[str, Volume]
-
-    @property
-    def old(self) -> list[ActiveFile]:
-        """The files that should go."""
-        return [file for file in self.files if file.name not in self.wanted]
-
-    @property
-    def is_covered(self) -> bool:
-        """Whether files have the blocks of all wanted volumes."""
-        targets = [volume.blocks for volume in self.wanted.values()]
-        there = union(file.blocks for file in self.files)
-        return len([*inside(targets, there)]) == len(targets)
 
 
 @dataclass
@@ -70,7 +45,6 @@ class HistoryTables:
     is_published: Callable[[Volume], bool]
     scratch: Path
     advance: Callable[[int], object] = lambda _bytes: None
-    _listed: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def follow(self) -> LakeReport:
         """Let tables have what they should; then the manifests of what is in all of them.
@@ -78,85 +52,76 @@ class HistoryTables:
         A table to which nothing can be added, for what it holds already, is in the report, and the
         others go on. Errors of the machine end it as they are: run it again.
         """
-        report, store = LakeReport(), self.lake.archive.store
+        self.lake.look()
         tables = lake_tables(self.loaded.volumes)
-        # One listing says how all logs end; where it cannot be had, they are asked for one by one.
-        with suppress(ConfigError):
-            listing = self.lake.listing()
-            for table in (*tables, MANIFESTS):
-                infos = listing.get(table, ())
-                self.lake.log(table).expect(infos)
-                self._listed[table] = frozenset(self.lake.parts(info.key)[1] for info in infos)
-        for table_report in asked_together(store, self._followed, tables):
-            report = report.and_(table_report)
-        return report if report.refused else report.and_(self._followed(MANIFESTS))
+        reports = asked_together(self.lake.archive.store, self._followed, tables)
+        report = sum(reports, LakeReport())
+        return report if report.refused else report + self._followed(MANIFESTS)
 
     def _followed(self, table: str) -> LakeReport:
-        work = partial(won_race, partial(self._follow, table), self.lake.place(table))
-        report = each_alone(table, work)
-        if not report.refused:
-            return report
-        # What this machine knows of the tables may be older than what another one put right.
-        for name in (table, MANIFESTS):
-            self.lake.log(name).forget()
-        return each_alone(table, work)
+        follow = partial(self._follow, table)
+        return each_alone(table, partial(won_race, follow, self.lake.place(table)))
 
     def _follow(self, table: str) -> LakeReport:
-        """Write, upload and name what a table lacks; name what it should not have no longer."""
-        version = LakeTable(self.lake, table).expected()
+        """Put there what a table lacks, and name what it should not have no longer."""
+        version = self.lake.table(table).version()
         files = version.files if version else ()
-        groups = _groups(table, files, self.loaded.volumes)
-        lacking = ((group, self._lacking(table, group)) for group in groups)
-        due = [(group, volumes) for group, volumes in lacking if volumes is not None]
-        if not due:
+        new, old = self._changes(table, files)
+        if not new and not old:
             return LakeReport()
-        old = [file for group, _ in due for file in group.old]
-        going = [*old, *_states(version.ours if version else ())]
-        volumes = [volume for _, own in due for volume in own]
+        old += (file for file in files if file.csv)  # once it was current state
         with scratch_folder(self.scratch) as folder:
-            new = self._files(table, volumes, folder)
-            return added_report(table, LakeTable(self.lake, table).put(version, new, going))
+            return self.lake.table(table).put(version, self._files(table, new, folder), old)
 
-    def _lacking(self, table: str, group: _Group) -> list[Volume] | None:
-        """The volumes of which a table should get files in place of others of a group.
+    def _changes(
+        self, table: str, files: Sequence[ActiveFile]
+    ) -> tuple[list[Volume], list[ActiveFile]]:
+        """The volumes whose files a table should get, and the files in whose place they come.
 
-        None where it has what it should, or may not have it yet. Raises `ConflictError` where files
-        that should go have blocks that are not loaded: they would be lost.
+        Raises `ConflictError` where such a file has blocks that are not loaded: they would be lost.
         """
-        if not group.volumes:
-            return None
-        there = {file.name for file in group.files if not self._is_gone(table, file)}
-        if there == group.wanted.keys():
-            return None
-        runs = union(volume.blocks for volume in group.volumes)
-        for file in group.files:
-            if not any(run.holds(file.blocks) for run in runs):
-                if group.is_covered:
-                    return None
+        names = {volume.blocks: file_name(volume, table) for volume in self.loaded.volumes}
+        lying = self.lake.table(table).infos
+        there = {file.name for file in files if file.name in lying}
+        old = [file for file in files if not file.csv and file.name != names.get(file.blocks)]
+        others = union(file.blocks for file in old)
+        new = []
+        for volume in self.loaded.volumes:
+            name = names[volume.blocks]
+            is_other = name not in there if name else any(map(volume.blocks.overlaps, others))
+            if is_other and self._is_due(table, volume):
+                new.append(volume)
+        self._check_loaded(table, new, old)
+        while True:  # a file goes whole or stays, and what it has is not there twice
+            covered = union(volume.blocks for volume in new)
+            going = [file for file in old if any(run.holds(file.blocks) for run in covered)]
+            staying = union({file.blocks for file in old} - {file.blocks for file in going})
+            fitting = [v for v in new if not any(map(v.blocks.overlaps, staying))]
+            if len(fitting) == len(new):
+                return [volume for volume in new if names[volume.blocks]], going
+            new = fitting
+
+    def _check_loaded(self, table: str, new: Sequence[Volume], old: Sequence[ActiveFile]) -> None:
+        loaded = union(volume.blocks for volume in self.loaded.volumes)
+        coming = union(volume.blocks for volume in new)
+        for file in old:
+            is_loaded = any(run.holds(file.blocks) for run in loaded)
+            if not is_loaded and any(map(file.blocks.overlaps, coming)):
                 raise ConflictError(
                     f"{self.lake.place(table, file.name)} holds blocks that the warehouse "
                     "lacks: load their segments first"
                 )
-        if not all(map(self.is_published, group.volumes)):
-            return None
-        if table == MANIFESTS and not all(map(self._is_whole, group.volumes)):
-            return None
-        return [volume for name, volume in group.wanted.items() if name not in there]
 
-    def _is_gone(self, table: str, file: ActiveFile) -> bool:
-        """Whether a file that a table names is not there; it may have come after the listing."""
-        listed = self._listed.get(table)
-        if listed is None or file.name in listed:
-            return False
-        return self.lake.archive.store.head(self.lake.key(table, file.name)) is None
-
-    def _is_whole(self, volume: Volume) -> bool:
-        """Whether every table has the file of a volume."""
-        for table in volume.data.keys() & frozenset(history_tables()):
-            version = LakeTable(self.lake, table).expected()
-            if version is None or file_name(volume, table) not in version.named:
-                return False
-        return True
+    def _is_due(self, table: str, volume: Volume) -> bool:
+        """Whether a table may have the file of a volume; manifests, once all other tables have."""
+        if table != MANIFESTS:
+            return self.is_published(volume)
+        versions = {
+            name: self.lake.table(name).version() or TableVersion()
+            for name in volume.data.keys() & frozenset(history_tables())
+        }
+        is_whole = all(file_name(volume, name) in has.added for name, has in versions.items())
+        return is_whole and self.is_published(volume)
 
     def _files(self, table: str, volumes: Sequence[Volume], scratch: Path) -> Iterator[NewFile]:
         """The files that a table should have of volumes with rows of it."""
@@ -164,34 +129,9 @@ class HistoryTables:
             folder = Path(mkdtemp(dir=scratch))
             if table == MANIFESTS:
                 path = self.loaded.manifest(volume, folder)
-                statistics, sha256 = manifest_statistics(path), volume.file.sha256
-                yield NewFile(path, volume.blocks, sha256, statistics, COLUMNS)
+                yield manifest_file(path, volume.blocks, volume.file.sha256)
             else:
                 file = self.loaded.file(volume, table, folder)
                 columns, data = (*file.columns, *OWN_COLUMNS), volume.data[table]
                 yield NewFile(file.path, volume.blocks, data.sha256, file.statistics, columns)
                 self.advance(data.size)
-
-
-def _states(files: Sequence[ActiveFile]) -> list[ActiveFile]:
-    """Copies of a table that was current state, of which there is history now."""
-    return [file for file in files if file.csv]
-
-
-def _groups(table: str, files: Sequence[ActiveFile], volumes: Sequence[Volume]) -> Iterator[_Group]:
-    """Files of history and volumes in groups that share no block, ascending."""
-    history = (file for file in files if not file.csv)
-    parts: list[ActiveFile | Volume] = sorted([*history, *volumes], key=lambda part: part.blocks)
-    while parts:
-        last, size = parts[0].blocks.last, 1
-        while size < len(parts) and parts[size].blocks.first <= last:
-            last = max(last, parts[size].blocks.last)
-            size += 1
-        group, parts = parts[:size], parts[size:]
-        own = [part for part in group if isinstance(part, Volume)]
-        named = ((file_name(volume, table), volume) for volume in own)
-        yield _Group(
-            tuple(part for part in group if isinstance(part, ActiveFile)),
-            tuple(own),
-            {name: volume for name, volume in named if name},
-        )

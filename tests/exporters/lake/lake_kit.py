@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from zipfile import ZipFile
 
+from exporters.lake.lake_report import LakeReport
 from exporters.lake.publication.history_tables import HistoryTables
-from exporters.lake.tables import LakeReport
 from pipelines.settings import Settings
 from pipelines.site.lake_publishing import publish_missing
 from pipelines.site.publication_state import site_lake

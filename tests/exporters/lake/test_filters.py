@@ -155,7 +155,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> LakeSite:
     made.load()
     for blocks in made.site.loaded_catalog().blocks:
         with history_tables(made.site, [blocks]) as publisher:
-            assert publisher.follow().refused == ()
+            assert not publisher.follow().refused
     return made
 
 

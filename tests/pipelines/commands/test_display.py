@@ -5,11 +5,10 @@ import sys
 
 import pytest
 
-from exporters.lake.tables import AddedRows, LakeReport
+from exporters.lake.lake_report import LakeReport
 from pipelines.commands import display
 from pipelines.commands.display import Screen
 from pipelines.commands.publication_report import show_lake
-from transforms.block_range import BlockRange
 
 CLEARED = "\r\x1b[K"
 
@@ -132,9 +131,8 @@ def test_markup_in_data_is_data(capsys: pytest.CaptureFixture[str]) -> None:
 def test_files_of_the_lake_are_told_with_their_bytes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    rows = AddedRows("orders", "1-10.parquet", BlockRange(1, 10), 3, 2048)
     for report, told in (
-        (LakeReport(added=(rows,)), "1 files of the lake published: 2.0 kB\n"),
+        (LakeReport(files=1, bytes=2048), "1 files of the lake published: 2.0 kB\n"),
         (LakeReport(), "The lake has all that is loaded.\n"),
     ):
         show_lake(Screen(), report)

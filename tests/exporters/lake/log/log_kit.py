@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from exporters.lake.log.delta import DeltaLog
 from exporters.lake.log.table_version import ActiveFile, TableVersion
+from exporters.lake.tables import LakeTable
 from transforms.block_range import BlockRange
 from transforms.stores.store import Store
 from transforms.tables.file_columns import OWN_COLUMNS
@@ -22,26 +22,27 @@ def named(number: int) -> ActiveFile:
     return ActiveFile(f"{blocks}.{number:016x}.parquet", 10, json.dumps(statistics))
 
 
-def new_log(store: Store) -> DeltaLog:
-    """The log of a table that was just made."""
-    log = DeltaLog(store, KEY, "orders")
+def new_log(store: Store) -> LakeTable:
+    """A table that was just made."""
+    log = LakeTable(store, KEY)
     log.commit(None, [], columns=OWN_COLUMNS)
     return log
 
 
-def newest(log: DeltaLog) -> TableVersion:
+def newest(log: LakeTable) -> TableVersion:
     """The newest version of a table that is there."""
-    found = log.newest()
+    log.look()
+    found = log.version()
     assert found is not None
     return found
 
 
-def commit(log: DeltaLog, *numbers: int) -> None:
+def commit(log: LakeTable, *numbers: int) -> None:
     """Name files, each in a commit of its own."""
     for number in numbers:
         log.commit(newest(log), [named(number)])
 
 
-def names(log: DeltaLog) -> list[str]:
+def names(log: LakeTable) -> list[str]:
     """What the newest version names."""
     return [file.name for file in newest(log).files]

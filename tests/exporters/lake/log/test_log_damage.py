@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from exporters.lake.log.delta import DeltaLog
+from exporters.lake.tables import LakeTable
 from tests.exporters.lake.log.log_kit import KEY, commit, named, names, new_log, newest
 from tests.fault_proxy import LOSE_THE_ANSWER, RESET
 from tests.s3_kit import BucketServer, bucket_and_key, bucket_server
@@ -44,6 +44,13 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "the hint names another checkpoint": lambda log: log.joinpath("_last_checkpoint").write_text(
         '{"version":700,"size":1}'
     ),
+    "the hint is cut short": lambda log: log.joinpath("_last_checkpoint").write_text('{"ver'),
+    "a commit names a file that Strata did not write": lambda log: _json(
+        log, COMMITS + 1
+    ).write_text('{"add":{"path":"theirs.parquet"}}\n'),
+    "a commit names blocks twice": lambda log: _json(log, COMMITS + 1).write_text(
+        '{"add":{"path":"1-2.0123456789abcdef.parquet"}}\n'
+    ),
 }
 
 
@@ -60,18 +67,11 @@ def test_a_damaged_log_is_named_with_what_to_do(
 ) -> None:
     shutil.copytree(sound, tmp_path / "lake")
     damage(tmp_path / "lake" / KEY / "_delta_log")
-    log = DeltaLog(FolderStore(tmp_path / "lake"), KEY, "orders")
+    log = LakeTable(FolderStore(tmp_path / "lake"), KEY)
     with pytest.raises(IntegrityError) as error:
-        log.newest()
+        log.version()
     assert f"the log of {tmp_path / 'lake' / KEY} {DAMAGED}" in str(error.value)
     assert "\n" not in str(error.value)
-
-
-def test_a_hint_that_nobody_can_read_is_not_needed(sound: Path, tmp_path: Path) -> None:
-    shutil.copytree(sound, tmp_path / "lake")
-    (tmp_path / "lake" / KEY / "_delta_log" / "_last_checkpoint").write_text('{"ver')
-    log = DeltaLog(FolderStore(tmp_path / "lake"), KEY, "orders")
-    assert len(names(log)) == COMMITS
 
 
 @pytest.fixture(scope="module")
@@ -95,14 +95,14 @@ def test_wrong_keys_are_a_matter_of_settings(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
     stranger = S3Store(bucket, prefix.rstrip("/"), server.options())
     with pytest.raises(ConfigError, match=r"refused access to .*: check the credentials"):
-        DeltaLog(stranger, KEY, "orders").newest()
+        LakeTable(stranger, KEY).version()
     stranger.close()
 
 
 def test_a_bucket_that_is_not_there_is_a_matter_of_settings(server: BucketServer) -> None:
     nowhere = S3Store("no-such-bucket", "prefix", server.options())
     with pytest.raises(ConfigError, match="there is no bucket 'no-such-bucket'"):
-        DeltaLog(nowhere, KEY, "orders").newest()
+        LakeTable(nowhere, KEY).version()
     nowhere.close()
 
 
@@ -120,7 +120,7 @@ def test_a_server_that_is_away_is_worth_another_try(server: BucketServer, store:
     log = new_log(store)
     read = newest(log)
     with server.away():
-        for asked in (log.newest, lambda: log.commit(read, [named(1)])):
+        for asked in (lambda: newest(log), lambda: log.commit(read, [named(1)])):
             with pytest.raises(ConnectionError, match="overloaded or failing") as error:
                 asked()
             assert "\n" not in str(error.value)

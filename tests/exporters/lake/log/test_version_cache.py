@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,11 +10,11 @@ import pytest
 from deltalake import CommitProperties, DeltaTable
 from deltalake.transaction import AddAction
 
-from exporters.lake.log.delta import DeltaLog
 from exporters.lake.log.log_files import commit_bytes
-from exporters.lake.log.version_cache import VersionCache
+from exporters.lake.tables import LakeTable
 from tests.exporters.lake.log.log_kit import KEY, named, names, new_log
 from tests.s3_kit import BucketServer, bucket_server
+from transforms.errors import IntegrityError
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import LostRaceError, Store
 
@@ -35,20 +34,19 @@ def store(tmp_path: Path) -> FolderStore:
     return store
 
 
-def _log(store: Store, folder: Path) -> DeltaLog:
-    """The log to a process that has just been started on a machine."""
-    return DeltaLog(store, KEY, "orders", VersionCache.of(folder / "cache", "here"))
+def _log(store: Store, folder: Path) -> LakeTable:
+    """The table to a process that has just been started on a machine."""
+    return LakeTable(store, KEY, folder / "cache")
 
 
-def _commit(log: DeltaLog, number: int) -> None:
-    version = log.expected()
+def _commit(log: LakeTable, number: int) -> None:
+    version = log.version()
     assert version is not None
     log.commit(version, [named(number)])
 
 
 def _kept(folder: Path) -> Path:
-    (path,) = (folder / "cache").glob("*/orders.json")
-    return path
+    return folder / "cache" / "orders.json"
 
 
 def test_who_committed_last_asks_twice_for_the_next_commit(
@@ -61,8 +59,8 @@ def test_who_committed_last_asks_twice_for_the_next_commit(
             _commit(_log(store, tmp_path), number)
             asked = [request.partition(" ")[0] for request in server.door.requests]
             if number > 1 and not any("checkpoint" in one for one in server.door.requests):
-                assert asked == ["HEAD", "PUT"]
-        assert names(DeltaLog(store, KEY, "orders")) == sorted(named(n).name for n in range(1, 9))
+                assert asked == ["GET", "PUT"]
+        assert names(LakeTable(store, KEY)) == sorted(named(n).name for n in range(1, 9))
 
 
 def test_who_has_a_listing_of_the_lake_asks_no_more_of_a_table(
@@ -73,12 +71,12 @@ def test_who_has_a_listing_of_the_lake_asks_no_more_of_a_table(
         _commit(_log(store, tmp_path), 1)
         for number in range(2, 20):
             log = _log(store, tmp_path)
-            log.expect(store.list(f"{KEY}/"))
+            log.look(store.list(f"{KEY}/"))
             server.door.requests.clear()
             _commit(log, number)
             asked = [request.partition(" ")[0] for request in server.door.requests]
             is_sum = any("checkpoint" in one for one in server.door.requests)
-            assert asked == ["PUT"] * (3 if is_sum else 1)
+            assert asked == (["PUT", "GET", "PUT", "PUT"] if is_sum else ["PUT"])
         assert names(_log(store, tmp_path)) == sorted(named(n).name for n in range(1, 20))
 
 
@@ -86,19 +84,20 @@ def test_what_is_expected_is_what_the_log_says(store: FolderStore, tmp_path: Pat
     log = _log(store, tmp_path)
     for number in range(2, 5):
         _commit(log, number)
-        assert log.expected() == _log(store, tmp_path).expected() == log.newest()
-    version = log.expected()
+        assert log.version() == _log(store, tmp_path).version() == LakeTable(store, KEY).version()
+    version = log.version()
     assert version is not None
     log.commit(version, [named(7)], version.files[:2])
-    assert _log(store, tmp_path).expected() == log.newest()
+    assert _log(store, tmp_path).version() == LakeTable(store, KEY).version()
     assert names(log) == sorted(named(n).name for n in (3, 4, 7))
 
 
 def test_a_commit_that_comes_after_anothers_is_refused_and_then_follows_it(
     store: FolderStore, tmp_path: Path
 ) -> None:
-    _commit(_log(store, tmp_path / "other"), 2)
     log = _log(store, tmp_path)
+    assert log.version() is not None
+    _commit(_log(store, tmp_path / "other"), 2)
     with pytest.raises(LostRaceError):
         _commit(log, 3)
     _commit(log, 3)
@@ -110,11 +109,8 @@ def test_a_commit_of_another_program_is_seen(store: FolderStore, tmp_path: Path)
     added = AddAction("theirs.parquet", 1, {}, 0, True, named(5).statistics)
     once = CommitProperties(max_commit_retries=0)
     table.create_write_transaction([added], "append", table.schema(), commit_properties=once)
-    with pytest.raises(LostRaceError):
-        _commit(_log(store, tmp_path), 2)
-    version = _log(store, tmp_path).expected()
-    assert version is not None
-    assert "theirs.parquet" in [file.name for file in version.files]
+    with pytest.raises(IntegrityError, match=r"theirs\.parquet, which Strata did not write"):
+        _log(store, tmp_path).version()
 
 
 def _remove(log: Path, _kept: Path) -> None:
@@ -128,7 +124,7 @@ def _restore_backup(log: Path, _kept: Path) -> None:
 def _replace(log: Path, _kept: Path) -> None:
     newest = log / f"{1:020}.json"
     newest.unlink()
-    added = {"add": named(9).added(0)}
+    added = {"add": named(9).added(0, "{}")}
     newest.write_bytes(commit_bytes(0, [added]))
 
 
@@ -145,31 +141,4 @@ def test_what_is_kept_is_not_believed_where_the_log_is_another(
     store: FolderStore, tmp_path: Path, change: Callable[[Path, Path], None]
 ) -> None:
     change(tmp_path / "archive" / KEY / "_delta_log", _kept(tmp_path))
-    log, listing = _log(store, tmp_path), _log(store, tmp_path)
-    listing.expect(store.list(f"{KEY}/"))
-    assert listing.expected() == log.expected() == DeltaLog(store, KEY, "orders").newest()
-
-
-def test_what_is_kept_is_not_believed_for_days(
-    store: FolderStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cache = VersionCache.of(tmp_path / "cache", "here")
-    assert cache.read("orders") is not None
-    now = time.time()
-    for days in (4, -1):
-        monkeypatch.setattr(time, "time", lambda days=days: now + days * 86400)
-        assert cache.read("orders") is None
-    assert _log(store, tmp_path).expected() == DeltaLog(store, KEY, "orders").newest()
-
-
-def test_asking_does_not_make_a_version_younger(
-    store: FolderStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = time.time()
-    for hours in (0, 40, 83):
-        monkeypatch.setattr(time, "time", lambda hours=hours: now + hours * 3600)
-        assert _log(store, tmp_path).expected() is not None
-    cache = VersionCache.of(tmp_path / "cache", "here")
-    assert cache.read("orders") is not None
-    monkeypatch.setattr(time, "time", lambda: now + 85 * 3600)
-    assert cache.read("orders") is None
+    assert _log(store, tmp_path).version() == LakeTable(store, KEY).version()

@@ -11,7 +11,6 @@ from pathlib import Path
 from exporters.archive.archive import Archive
 from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import ActiveFile, FileName
-from exporters.lake.tables import LakeTable
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.stores.store import LostRaceError
 from transforms.stores.store_address import open_store
@@ -42,9 +41,9 @@ def publish(
         start = dice.randrange(count)
         wanted = segments(count)[start : start + dice.randint(1, 3)]
         # A machine that has just been started, and goes by what it kept, if anything.
-        table = LakeTable(lake_at(place, told.with_suffix(".cache")), "orders")
+        table = lake_at(place, told.with_suffix(".cache")).table("orders")
         while True:
-            version = table.expected()
+            version = table.version()
             assert version is not None
             missing = version.lacks(wanted)
             if not missing:
@@ -53,7 +52,7 @@ def publish(
                 continue
             added = [_file(run) for run in contiguous_runs(missing)]
             try:
-                table.lake.log("orders").commit(version.content, added)
+                table.commit(version, added)
             except LostRaceError:
                 lost += 1
                 continue

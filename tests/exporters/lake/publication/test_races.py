@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from exporters.lake.tables import LakeTable
 from tests.exporters.lake.publication.race_worker import lake_at, publish
 from tests.weed_kit import shared_server
 from transforms.tables.file_columns import OWN_COLUMNS
@@ -42,8 +41,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 def test_of_four_writers_nothing_is_twice_and_nothing_is_lost(
     place: str, tmp_path: Path, commits: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    table = LakeTable(lake_at(place), "orders")
-    lake_at(place).log("orders").commit(None, [], columns=OWN_COLUMNS)
+    lake_at(place).table("orders").commit(None, [], columns=OWN_COLUMNS)
     reached = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
     count, dice = commits * SEGMENTS_OF_A_COMMIT, random.Random(20261122)
     told = [tmp_path / f"{number}.json" for number in range(WRITERS)]
@@ -58,11 +56,11 @@ def test_of_four_writers_nothing_is_twice_and_nothing_is_lost(
     for process in processes:
         process.join()
     said = [json.loads(path.read_text()) for path in told]
-    version = table.version()
+    version = lake_at(place).table("orders").version()
     assert version is not None
     held = [file.name for file in version.files]  # raises where blocks are there twice
     assert sorted(held) == sorted(name for one in said for name in one["named"])
-    assert version.content.number == WRITERS * commits
+    assert version.number == WRITERS * commits
     lost = sum(one["lost"] for one in said)
     with capsys.disabled():
         print(f"\n{WRITERS * commits} commits, {lost} races lost and tried again")
