@@ -15,6 +15,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from zlib import crc32
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from exporters.archive.lake_place import LOG
 from exporters.lake.lake_report import LakeReport
 from exporters.lake.log.commits import COMMITS, KEPT_HOURS, commit_actions
@@ -33,12 +36,19 @@ from exporters.lake.log.table_version import ActiveFile, FileName, TableVersion
 from transforms.block_range import BlockRange
 from transforms.errors import ConflictError, IntegrityError
 from transforms.files import new_file
-from transforms.lake.statistics import Statistics
 from transforms.objects import ObjectInfo
 from transforms.sealed import seal, unseal
 from transforms.stores.store import LostRaceError, Store, content_size
-from transforms.tables.file_columns import FileColumn
+from transforms.tables.file_columns import RECEIPT_LIST, FileColumn
 from transforms.tables.registry import fold_case
+from transforms.warehouse.manifests.manifest_rows import SEGMENTS
+
+_TYPES = {pa.string(): "string", pa.int32(): "integer", pa.int64(): "long"}
+MANIFEST_COLUMNS = (
+    *(FileColumn(field.name, _TYPES[field.type]) for field in SEGMENTS),
+    FileColumn("receipts", RECEIPT_LIST),
+)
+"""The columns of manifests."""
 
 _PARQUET, _JSON = "application/vnd.apache.parquet", "application/json"
 # The log says for twice as long as files stay when they were removed.
@@ -56,7 +66,6 @@ class NewFile:
     path: Path
     blocks: BlockRange
     sha256: str
-    statistics: Statistics
     columns: Sequence[FileColumn]
     csv: str = ""
 
@@ -166,7 +175,8 @@ class LakeTable:
 
     def _upload(self, new: NewFile) -> ActiveFile:
         """Put a file where it belongs, whole and proven; it may be moved there."""
-        name, size = str(FileName.of(new.blocks, new.sha256, new.csv)), content_size(new.path)
+        name = str(FileName.of(new.blocks, new.sha256, new.csv))
+        rows, size = pq.read_metadata(new.path).num_rows, content_size(new.path)
         self._store.put_if_absent(
             f"{self._key}/{name}",
             new.path,
@@ -176,7 +186,7 @@ class LakeTable:
             take=True,
         )
         names = tuple(column.name for column in new.columns)
-        return ActiveFile(name, size, new.statistics.text, names)
+        return ActiveFile(name, size, rows, names)
 
     def _new_columns(
         self, file: NewFile, known: dict[str, tuple[str, object]]

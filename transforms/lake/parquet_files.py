@@ -15,12 +15,10 @@ from pathlib import Path
 from transforms.duck import (
     Connection,
     naming_large,
-    quote_files,
     working_connection,
 )
 from transforms.errors import IntegrityError
 from transforms.files import link
-from transforms.lake.statistics import Statistics, read_statistics
 from transforms.memory import rendering_text
 from transforms.tables.file_columns import (
     FileColumn,
@@ -34,7 +32,7 @@ from transforms.warehouse.checks.file_check import (
     types_problem,
 )
 from transforms.warehouse.load.rendering import readable
-from transforms.warehouse.manifests.data_files import file_sql, write_sql
+from transforms.warehouse.manifests.data_files import write_sql
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.manifests.shapes import Shape
 
@@ -46,12 +44,11 @@ RowsQuery = Callable[[Sequence[Column]], str]
 class WrittenFile:
     """A proven file of the lake: a table's rows of a run of segments.
 
-    `columns` are those of the CSVs that it has; `statistics` describe it for the log.
+    `columns` are those of the CSVs that it has.
     """
 
     path: Path
     columns: tuple[FileColumn, ...]
-    statistics: Statistics
 
 
 def write_file(con: Connection, rows: RowsQuery, receipt: Receipt, scratch: Path) -> WrittenFile:
@@ -103,8 +100,7 @@ def _described(con: Connection, path: Path, table: str, columns: Sequence[Column
             )
     if problem := types_problem(con, path, table_columns):
         raise IntegrityError(f"{path.name}: {problem}")
-    source = file_sql(quote_files([path]))
-    return WrittenFile(path, table_columns, read_statistics(con, source, table_columns))
+    return WrittenFile(path, table_columns)
 
 
 def readable_file(path: Path, scratch: Path) -> AbstractContextManager[None]:

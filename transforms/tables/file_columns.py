@@ -40,25 +40,19 @@ _DUCK_TYPES = {
 # The log has milliseconds, and must have the greatest time of a file rounded up: readers skip files
 # of which it has none.
 _FIRST_TIME, _LAST_TIME = "0001-01-01 00:00:00+00", "9999-12-31 23:59:59.999+00"
-_SKIPPED_BY = frozenset({"short", "integer", "long", "timestamp"})
 
 
 @dataclass(frozen=True, slots=True)
 class FileColumn:
-    """A column of a data file: its name, its Delta type, whether the log has its least value.
-
-    Statistics are for columns by which whole files can be skipped; never for decimals and floats,
-    which readers of Delta's logs compare inexactly, nor for long texts.
-    """
+    """A column of a data file: its name, its Delta type."""
 
     name: str
     type: str
-    has_statistics: bool = False
 
 
 OWN_COLUMNS = (
-    FileColumn("_segment", "long", has_statistics=True),
-    FileColumn("_row", "long", has_statistics=True),
+    FileColumn("_segment", "long"),
+    FileColumn("_row", "long"),
     FileColumn("_raw", TEXTS),
 )
 """Beside a CSV's columns: its segment's first block, the row's place from 1, texts by column."""
@@ -78,9 +72,7 @@ def file_columns(table: str, columns: Sequence[Column]) -> tuple[FileColumn, ...
 
 
 def _file_column(table: str, column: Column) -> FileColumn:
-    kind = _TYPES[conversion(table, column).type]
-    skipped_by = kind in _SKIPPED_BY or column.type == "bytea"
-    return FileColumn(column.name, kind, skipped_by)
+    return FileColumn(column.name, _TYPES[conversion(table, column).type])
 
 
 def file_rows(table: str, columns: Sequence[Column], rows: str, *, exact: bool = True) -> str:

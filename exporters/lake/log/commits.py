@@ -9,8 +9,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from exporters.lake.log.log_files import PROTOCOL
-from exporters.lake.log.table_version import Action, ActiveFile, TableVersion, skipping_by
-from transforms.lake.statistics import fitted
+from exporters.lake.log.table_version import Action, ActiveFile, TableVersion
 from transforms.tables.file_columns import RECEIPT_LIST, TEXTS, FileColumn
 from transforms.warehouse.manifests.manifest_rows import RECEIPTS
 
@@ -65,15 +64,16 @@ def commit_actions(
 
     Upon version -1 they make the table. `columns` are new ones, NULL in the files that are there.
     """
+    metadata = base.metadata
     if base.number < 0:
         yield {"protocol": PROTOCOL}
-        base = TableVersion(metadata=_new_metadata(table, now))
+        metadata = _new_metadata(table, now)
     if columns:
-        base = TableVersion(base.number, _with_columns(base, columns))
-        yield {"metaData": base.metadata}
+        new = (_field(column.name, _NESTED.get(column.type, column.type)) for column in columns)
+        schema = {"type": "struct", "fields": [*base.fields, *new]}
+        yield {"metaData": {**metadata, "schemaString": json.dumps(schema)}}
     yield from ({"remove": file.removed(now)} for file in removed)
-    for file in added:
-        yield {"add": file.added(now, fitted(file.statistics, base.described))}
+    yield from ({"add": file.added(now)} for file in added)
 
 
 def _new_metadata(table: str, now: int) -> Action:
@@ -81,25 +81,7 @@ def _new_metadata(table: str, now: int) -> Action:
         "id": str(uuid4()),
         "name": table,
         "format": {"provider": "parquet", "options": {}},
-        "schemaString": json.dumps({"type": "struct", "fields": []}),
         "partitionColumns": [],
         "configuration": _CONFIGURATION,
         "createdTime": now,
-    }
-
-
-def _with_columns(base: TableVersion, columns: Sequence[FileColumn]) -> Action:
-    """Metadata with more columns.
-
-    They have statistics only where there are no files yet: of others nothing is said of the new
-    columns, and deltalake's data sets for pyarrow then skip them whatever is asked.
-    """
-    described = base.described
-    if not base.added:
-        described += sorted(column.name for column in columns if column.has_statistics)
-    added = (_field(column.name, _NESTED.get(column.type, column.type)) for column in columns)
-    return {
-        **base.metadata,
-        "schemaString": json.dumps({"type": "struct", "fields": [*base.fields, *added]}),
-        "configuration": {**base.metadata["configuration"], **skipping_by(described)},
     }

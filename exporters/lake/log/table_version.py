@@ -17,7 +17,6 @@ from transforms.errors import SegmentError
 
 _NAME = re.compile(r"(\d{1,19})-(\d{1,19})\.([0-9a-f]{16})(?:\.([0-9a-f]{64}))?\.parquet")
 _COLUMNS = "strata.columns"
-_SKIPPING = "delta.dataSkippingStatsColumns"
 
 Action = Mapping[str, Any]
 """An action as Delta's protocol has it, or what is said of one thing in it."""
@@ -58,14 +57,14 @@ class FileName:
 
 @dataclass(frozen=True, slots=True)
 class ActiveFile:
-    """A file that a table is made of: its name, its bytes, the JSON that the log has of it.
+    """A file that a table is made of: its name, its bytes, its rows, the names of its columns.
 
-    `columns` are the names of its columns.
+    The log has no least and greatest values: Parquet has them, and no reader compares them wrong.
     """
 
     name: str
     bytes: int
-    statistics: str = field(repr=False)
+    rows: int
     columns: tuple[str, ...] = field(default=(), repr=False)
 
     @property
@@ -88,15 +87,15 @@ class ActiveFile:
         """Whether a file with this SHA-256 (hex) may have its name."""
         return sha256.startswith(self._parsed.digest)
 
-    def added(self, now: int, statistics: str) -> Action:
-        """The action that adds it, at a time in milliseconds, with these statistics."""
+    def added(self, now: int) -> Action:
+        """The action that adds it, at a time in milliseconds."""
         return {
             "path": self.name,
             "partitionValues": {},
             "size": self.bytes,
             "modificationTime": now,
             "dataChange": True,
-            "stats": statistics,
+            "stats": json.dumps({"numRecords": self.rows}),
             "tags": {_COLUMNS: ",".join(self.columns)},
         }
 
@@ -131,7 +130,7 @@ class TableVersion:
             ActiveFile(
                 name,
                 added.get("size") or 0,
-                added.get("stats") or "",
+                json.loads(added.get("stats") or "{}").get("numRecords", 0),
                 tuple(filter(None, ((added.get("tags") or {}).get(_COLUMNS) or "").split(","))),
             )
             for name, added in self.added.items()
@@ -150,11 +149,6 @@ class TableVersion:
     def columns(self) -> Mapping[str, str]:
         """Its plain columns: Delta's types by name."""
         return {each["name"]: each["type"] for each in self.fields if isinstance(each["type"], str)}
-
-    @property
-    def described(self) -> list[str]:
-        """The columns of which the log has the least and the greatest value of every file."""
-        return [*filter(None, self.metadata.get("configuration", {}).get(_SKIPPING, "").split(","))]
 
     @property
     def problem(self) -> str:
@@ -186,8 +180,3 @@ class TableVersion:
                 added.pop(name, None)
                 removed[name] = old
         return TableVersion(number, metadata, added, removed)
-
-
-def skipping_by(columns: Iterable[str]) -> Mapping[str, str]:
-    """The property of a table that lists the columns with statistics."""
-    return {_SKIPPING: ",".join(columns)}

@@ -20,8 +20,7 @@ from exporters.archive.lake_place import MANIFESTS
 from exporters.lake.lake_files import Lake, file_name, lake_tables
 from exporters.lake.lake_report import LakeReport, each_alone
 from exporters.lake.log.table_version import ActiveFile, TableVersion
-from exporters.lake.manifest_files import manifest_file
-from exporters.lake.tables import NewFile
+from exporters.lake.tables import MANIFEST_COLUMNS, NewFile
 from transforms.coverage import union
 from transforms.errors import ConflictError
 from transforms.lake.parquet_rows import LoadedHistory
@@ -129,9 +128,9 @@ class HistoryTables:
             folder = Path(mkdtemp(dir=scratch))
             if table == MANIFESTS:
                 path = self.loaded.manifest(volume, folder)
-                yield manifest_file(path, volume.blocks, volume.file.sha256)
+                yield NewFile(path, volume.blocks, volume.file.sha256, MANIFEST_COLUMNS)
             else:
                 file = self.loaded.file(volume, table, folder)
                 columns, data = (*file.columns, *OWN_COLUMNS), volume.data[table]
-                yield NewFile(file.path, volume.blocks, data.sha256, file.statistics, columns)
+                yield NewFile(file.path, volume.blocks, data.sha256, columns)
                 self.advance(data.size)

@@ -17,8 +17,7 @@ from exporters.archive.archive import won_race
 from exporters.archive.lake_place import MANIFESTS, STATE_MANIFEST
 from exporters.lake.lake_files import Lake
 from exporters.lake.lake_report import LakeReport, each_alone
-from exporters.lake.manifest_files import manifest_file
-from exporters.lake.tables import NewFile
+from exporters.lake.tables import MANIFEST_COLUMNS, NewFile
 from transforms.errors import IntegrityError
 from transforms.scratch import scratch_folder
 from transforms.stores.store import asked_together, content_sha256
@@ -81,9 +80,9 @@ def _put_once(lake: Lake, state: StateRows, scratch: Path, table: str) -> LakeRe
         return LakeReport()
     with scratch_folder(scratch) as folder:
         if is_manifest:
-            new = manifest_file(state.manifest(folder), state.blocks, csv, csv)
+            new = NewFile(state.manifest(folder), state.blocks, csv, MANIFEST_COLUMNS, csv)
         else:
             file = state.write(table, folder)
             sha256, columns = content_sha256(file.path), (*file.columns, *OWN_COLUMNS)
-            new = NewFile(file.path, state.blocks, sha256, file.statistics, columns, csv)
+            new = NewFile(file.path, state.blocks, sha256, columns, csv)
         return lake.table(table).put(version, [new], old)
