@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 
 from exporters.archive.archive import Archive
 from exporters.archive.lake_place import LAKE, MANIFESTS
-from exporters.lake.log.table_version import ActiveFile, FileName
+from exporters.lake.log.table_version import ActiveFile, new_name
 from exporters.lake.tables import LakeTable, listed
 from transforms.errors import IntegrityError
 from transforms.objects import ObjectInfo
@@ -42,10 +41,8 @@ class Lake:
     def table(self, name: str) -> LakeTable:
         """A table, which need not be there."""
         if name not in self._tables:
-            place = sha256(self.place("").encode()).hexdigest()[:16]
-            cache = self.cache / place if self.cache else None
-            key = self.archive.key(f"{LAKE}/{name}")
-            self._tables[name] = LakeTable(self.archive.store, key, cache)
+            store, key = self.archive.store, self.archive.key(f"{LAKE}/{name}")
+            self._tables[name] = LakeTable(store, key, self.cache)
         return self._tables[name]
 
     def look(self) -> Sequence[str]:
@@ -59,13 +56,9 @@ class Lake:
             self.table(name).look(infos[name])
         return sorted(infos)
 
-    def path(self, table: str, name: str) -> str:
-        """Where a file lies, below the chain's folder."""
-        return f"{LAKE}/{table}/{name}"
-
     def key(self, table: str, name: str) -> str:
         """The object's key of a file."""
-        return self.archive.key(self.path(table, name))
+        return f"{self.folder}{table}/{name}"
 
     def parts(self, key: str) -> tuple[str, str]:
         """The table that an object of the lake belongs to (empty: none), and its name there."""
@@ -79,7 +72,7 @@ class Lake:
 
     def place(self, table: str, name: str = "") -> str:
         """A table's or a file's full address, for a person."""
-        return self.archive.place(self.path(table, name).rstrip("/"))
+        return self.archive.place(f"{LAKE}/{table}/{name}".rstrip("/"))
 
     def fetch(self, table: str, file: ActiveFile, copy: Path) -> None:
         """Fetch a file, and again where the connection ended, or other bytes arrived.
@@ -109,7 +102,7 @@ class Lake:
 def file_name(volume: Volume, table: str) -> str | None:
     """What the file of a volume is called in a table; None where it has no rows of the table."""
     stored = volume.file if table == MANIFESTS else volume.data.get(table)
-    return str(FileName.of(volume.blocks, stored.sha256)) if stored else None
+    return new_name(volume.blocks, stored.sha256) if stored else None
 
 
 def lake_tables(volumes: Iterable[Volume]) -> list[str]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-from transforms.errors import ConflictError, IntegrityError
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +18,3 @@ class LakeReport:
         """Both together."""
         refused = {**self.refused, **other.refused}
         return LakeReport(self.files + other.files, self.bytes + other.bytes, refused)
-
-
-def each_alone(table: str, work: Callable[[], LakeReport]) -> LakeReport:
-    """What came of the work on a table; why it cannot be done is in the report.
-
-    Errors of the machine pass through.
-    """
-    try:
-        return work()
-    except (ConflictError, IntegrityError) as error:
-        return LakeReport(refused={table: str(error)})

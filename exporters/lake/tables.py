@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -18,13 +18,16 @@ from zlib import crc32
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from exporters.archive.archive import won_race
 from exporters.archive.lake_place import LOG
 from exporters.lake.lake_report import LakeReport
-from exporters.lake.log.commits import COMMITS, KEPT_HOURS, commit_actions
 from exporters.lake.log.log_files import (
+    COMMITS,
     HINT,
+    KEPT_HOURS,
     checkpoint_bytes,
     checkpoint_name,
+    commit_actions,
     commit_bytes,
     commit_name,
     last_commit,
@@ -32,7 +35,7 @@ from exporters.lake.log.log_files import (
     parsed_files,
     read_log,
 )
-from exporters.lake.log.table_version import ActiveFile, FileName, TableVersion
+from exporters.lake.log.table_version import ActiveFile, TableVersion, new_name
 from transforms.block_range import BlockRange
 from transforms.errors import ConflictError, IntegrityError
 from transforms.files import new_file
@@ -60,7 +63,7 @@ _logger = logging.getLogger(__name__)
 class NewFile:
     """A finished file that is to be put into a table, with its SHA-256 and all its columns.
 
-    See `FileName` for `csv`.
+    See `new_name` for `csv`.
     """
 
     path: Path
@@ -151,6 +154,16 @@ class LakeTable:
             with new_file(self._cache, durable=False) as file:
                 file.write(seal({"version": asdict(version), "state": state}))
 
+    def worked(self, work: Callable[[], LakeReport]) -> LakeReport:
+        """What came of work on the table, which is done again if it loses a race.
+
+        Why it cannot be done is in the report. Errors of the machine pass through.
+        """
+        try:
+            return won_race(work, self.place)
+        except (ConflictError, IntegrityError) as error:
+            return LakeReport(refused={self.name: str(error)})
+
     def put(
         self,
         base: TableVersion | None,
@@ -175,7 +188,7 @@ class LakeTable:
 
     def _upload(self, new: NewFile) -> ActiveFile:
         """Put a file where it belongs, whole and proven; it may be moved there."""
-        name = str(FileName.of(new.blocks, new.sha256, new.csv))
+        name = new_name(new.blocks, new.sha256, new.csv)
         rows, size = pq.read_metadata(new.path).num_rows, content_size(new.path)
         self._store.put_if_absent(
             f"{self._key}/{name}",

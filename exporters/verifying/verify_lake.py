@@ -15,7 +15,7 @@ from exporters.archive.lake_place import LOG
 from exporters.archive.sound_documents import sound_index
 from exporters.archive.sums import completeness
 from exporters.lake.lake_files import SEGMENT_TABLES, Lake, file_name
-from exporters.lake.log.table_version import ActiveFile, FileName
+from exporters.lake.log.table_version import ActiveFile, parsed_name
 from exporters.verifying.record import Record
 from transforms.coverage import difference, inside, union
 from transforms.errors import IntegrityError
@@ -151,6 +151,6 @@ class LakeCheck:
         named = []
         for info in self.record.beginning(self.lake.key(table, "")):
             name = self.lake.parts(info.key)[1]
-            if name.startswith(f"{LOG}/") or FileName.parse(name):
+            if name.startswith(f"{LOG}/") or parsed_name(name):
                 named.append(info.key)
         self.record.name(named)

@@ -26,7 +26,7 @@ from pipelines.site.site import Site, at_one_look, no_progress
 from transforms.block_range import BlockRange
 from transforms.coverage import inside
 from transforms.errors import IntegrityError
-from transforms.lake.parquet_rows import loaded_history, loaded_state, state_rows
+from transforms.lake.parquet_rows import loaded_history, state_rows
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.warehouse import Progress
@@ -101,10 +101,8 @@ def name_lake(site: Site, lake: Lake) -> None:
     """
     is_written = False
     if site.settings.public_url:
-        catalog, scratch = site.loaded_catalog(), site.scratch()
-        loaded = loaded_state(catalog)
-        state = loaded.receipts if loaded else {}
-        public = PublicDocuments(lake, site.settings.public_url, catalog, state, scratch)
+        catalog = site.loaded_catalog()
+        public = PublicDocuments(lake, site.settings.public_url, catalog, site.scratch())
         is_written = public.write()
     if _is_new(lake) and not sound_index(lake.archive).has_lake:
         refresh(lake.archive, ())

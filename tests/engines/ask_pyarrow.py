@@ -1,4 +1,4 @@
-"""pyarrow: the data set that deltalake gives, which skips files by the log's statistics."""
+"""pyarrow: the data set that deltalake gives."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime

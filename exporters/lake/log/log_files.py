@@ -9,16 +9,18 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from exporters.lake.log.table_version import Action, TableVersion
+from exporters.lake.log.table_version import Action, ActiveFile, TableVersion
 from transforms.errors import IntegrityError
 from transforms.objects import ObjectReader
+from transforms.tables.file_columns import RECEIPT_LIST, TEXTS, FileColumn
+from transforms.warehouse.manifests.manifest_rows import RECEIPTS
 
 HINT = "_last_checkpoint"
 """The file of a log that says which checkpoint is the newest."""
@@ -26,17 +28,30 @@ HINT = "_last_checkpoint"
 PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
 """What readers and writers of the tables must know."""
 
+KEPT_HOURS = 168
+"""How long a file that a table no longer names stays, for readers of older versions."""
+
+COMMITS = 10
+"""After so many commits one is summed up: who opens a table reads each that came after that one."""
+
+_CONFIGURATION = {
+    # Others forget by their clock when files were removed, which may be days ahead.
+    "delta.deletedFileRetentionDuration": f"interval {2 * KEPT_HOURS} hours",
+    "delta.logRetentionDuration": f"interval {KEPT_HOURS} hours",
+    "delta.checkpointInterval": str(COMMITS),
+}
+
+
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 _TEXTS = pa.map_(pa.string(), pa.string())
 _ADD = {"path": pa.string(), "partitionValues": _TEXTS, "size": pa.int64()}
 _ADD |= {"modificationTime": pa.int64(), "dataChange": pa.bool_(), "stats": pa.string()}
 _REMOVE = {"path": pa.string(), "deletionTimestamp": pa.int64(), "dataChange": pa.bool_()}
-_REMOVE |= {"extendedFileMetadata": pa.bool_(), "partitionValues": _TEXTS, "size": pa.int64()}
-_METADATA = {"id": pa.string(), "name": pa.string(), "description": pa.string()}
+_METADATA = {"id": pa.string(), "name": pa.string()}
 _METADATA |= {"format": pa.struct({"provider": pa.string(), "options": _TEXTS})}
 _METADATA |= {"schemaString": pa.string(), "partitionColumns": pa.list_(pa.string())}
-_METADATA |= {"configuration": _TEXTS, "createdTime": pa.int64()}
+_METADATA |= {"configuration": _TEXTS}
 _SCHEMA = pa.schema(
     {
         "protocol": pa.struct(dict.fromkeys(PROTOCOL, pa.int32())),
@@ -47,6 +62,31 @@ _SCHEMA = pa.schema(
 )
 
 
+def _field(name: str, kind: object) -> Action:
+    return {"name": name, "type": kind, "nullable": True, "metadata": {}}
+
+
+_NESTED = {
+    TEXTS: {
+        "type": "map",
+        "keyType": "string",
+        "valueType": "string",
+        "valueContainsNull": True,
+    },
+    RECEIPT_LIST: {
+        "type": "array",
+        "elementType": {
+            "type": "struct",
+            "fields": [
+                _field(field.name, "long" if pa.types.is_integer(field.type) else "string")
+                for field in RECEIPTS
+            ],
+        },
+        "containsNull": True,
+    },
+}
+
+
 def commit_name(version: int) -> str:
     """What the file of a commit is called."""
     return f"{version:020}.json"
@@ -55,6 +95,30 @@ def commit_name(version: int) -> str:
 def checkpoint_name(version: int) -> str:
     """What the file of a checkpoint is called."""
     return f"{version:020}.checkpoint.parquet"
+
+
+def commit_actions(
+    table: str,
+    base: TableVersion,
+    added: Iterable[ActiveFile],
+    removed: Iterable[ActiveFile],
+    columns: Sequence[FileColumn],
+    now: int,
+) -> Iterator[Action]:
+    """The actions of a commit upon a version, as Delta's protocol has them; `now` is in ms.
+
+    Upon version -1 they make the table. `columns` are new ones, NULL in the files that are there.
+    """
+    metadata = base.metadata
+    if base.number < 0:
+        yield {"protocol": PROTOCOL}
+        metadata = _new_metadata(table)
+    if columns:
+        new = (_field(column.name, _NESTED.get(column.type, column.type)) for column in columns)
+        schema = {"type": "struct", "fields": [*base.fields, *new]}
+        yield {"metaData": {**metadata, "schemaString": json.dumps(schema)}}
+    yield from ({"remove": file.removed(now)} for file in removed)
+    yield from ({"add": file.added(now)} for file in added)
 
 
 def commit_bytes(now: int, actions: Iterable[Action]) -> bytes:
@@ -175,3 +239,13 @@ def _hinted(data: bytes) -> int:
         return int(json.loads(data)["version"])
     except (ValueError, TypeError, LookupError) as error:
         raise IntegrityError(f"{HINT} cannot be read: {error}") from error
+
+
+def _new_metadata(table: str) -> Action:
+    return {
+        "id": str(uuid4()),
+        "name": table,
+        "format": {"provider": "parquet", "options": {}},
+        "partitionColumns": [],
+        "configuration": _CONFIGURATION,
+    }

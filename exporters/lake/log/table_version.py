@@ -22,37 +22,25 @@ Action = Mapping[str, Any]
 """An action as Delta's protocol has it, or what is said of one thing in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileName:
+def new_name(blocks: BlockRange, sha256: str, csv: str = "") -> str:
     """The name of a file: the blocks of its segments, and the beginning of its SHA-256.
 
     One of current state has the SHA-256 of the CSV that it renders to, too: whoever publishes a
     newer segment sees by it whether the rows are the same.
     """
+    return ".".join(filter(None, (str(blocks), sha256[:16], csv, "parquet")))
 
-    blocks: BlockRange
-    digest: str
-    csv: str = ""
 
-    def __str__(self) -> str:
-        return ".".join(filter(None, (str(self.blocks), self.digest, self.csv, "parquet")))
-
-    @classmethod
-    def of(cls, blocks: BlockRange, sha256: str, csv: str = "") -> FileName:
-        """The name of a file with this SHA-256 (hex); see the class for `csv`."""
-        return cls(blocks, sha256[:16], csv)
-
-    @staticmethod
-    @lru_cache(maxsize=16_384)
-    def parse(name: str) -> FileName | None:
-        """What a name says; None for one that Strata does not give."""
-        match = _NAME.fullmatch(name)
-        if match is None:
-            return None
-        try:
-            return FileName(BlockRange(int(match[1]), int(match[2])), match[3], match[4] or "")
-        except SegmentError:  # it ends before it begins
-            return None
+@lru_cache(maxsize=16_384)
+def parsed_name(name: str) -> tuple[BlockRange, str, str] | None:
+    """What `new_name` made a name of; None for one that Strata does not give."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    try:
+        return BlockRange(int(match[1]), int(match[2])), match[3], match[4] or ""
+    except SegmentError:  # it ends before it begins
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,24 +56,24 @@ class ActiveFile:
     columns: tuple[str, ...] = field(default=(), repr=False)
 
     @property
-    def _parsed(self) -> FileName:
-        parsed = FileName.parse(self.name)
+    def _parsed(self) -> tuple[BlockRange, str, str]:
+        parsed = parsed_name(self.name)
         assert parsed is not None  # a version with any other file is refused when it is read
         return parsed
 
     @property
     def blocks(self) -> BlockRange:
         """The blocks of its segments."""
-        return self._parsed.blocks
+        return self._parsed[0]
 
     @property
     def csv(self) -> str:
-        """See `FileName`."""
-        return self._parsed.csv
+        """The SHA-256 of its CSV, if it is one of current state; else empty."""
+        return self._parsed[2]
 
     def is_of(self, sha256: str) -> bool:
         """Whether a file with this SHA-256 (hex) may have its name."""
-        return sha256.startswith(self._parsed.digest)
+        return sha256.startswith(self._parsed[1])
 
     def added(self, now: int) -> Action:
         """The action that adds it, at a time in milliseconds."""
@@ -101,14 +89,7 @@ class ActiveFile:
 
     def removed(self, now: int) -> Action:
         """The action that removes it."""
-        return {
-            "path": self.name,
-            "deletionTimestamp": now,
-            "dataChange": True,
-            "extendedFileMetadata": True,
-            "partitionValues": {},
-            "size": self.bytes,
-        }
+        return {"path": self.name, "deletionTimestamp": now, "dataChange": True}
 
 
 @dataclass(frozen=True)
@@ -154,7 +135,7 @@ class TableVersion:
     def problem(self) -> str:
         """What is wrong with its files; empty where nothing is."""
         for name in self.added:
-            if FileName.parse(name) is None:
+            if parsed_name(name) is None:
                 return f"it names {name}, which Strata did not write"
         for lower, upper in pairwise(self.files):
             if lower.csv or upper.csv or lower.blocks.overlaps(upper.blocks):

@@ -15,10 +15,9 @@ from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
 
-from exporters.archive.archive import won_race
 from exporters.archive.lake_place import MANIFESTS
 from exporters.lake.lake_files import Lake, file_name, lake_tables
-from exporters.lake.lake_report import LakeReport, each_alone
+from exporters.lake.lake_report import LakeReport
 from exporters.lake.log.table_version import ActiveFile, TableVersion
 from exporters.lake.tables import MANIFEST_COLUMNS, NewFile
 from transforms.coverage import union
@@ -58,8 +57,7 @@ class HistoryTables:
         return report if report.refused else report + self._followed(MANIFESTS)
 
     def _followed(self, table: str) -> LakeReport:
-        follow = partial(self._follow, table)
-        return each_alone(table, partial(won_race, follow, self.lake.place(table)))
+        return self.lake.table(table).worked(partial(self._follow, table))
 
     def _follow(self, table: str) -> LakeReport:
         """Put there what a table lacks, and name what it should not have no longer."""
@@ -80,20 +78,20 @@ class HistoryTables:
         Raises `ConflictError` where such a file has blocks that are not loaded: they would be lost.
         """
         names = {volume.blocks: file_name(volume, table) for volume in self.loaded.volumes}
-        lying = self.lake.table(table).infos
-        there = {file.name for file in files if file.name in lying}
+        there = self.lake.table(table).infos.keys() & {file.name for file in files}
         old = [file for file in files if not file.csv and file.name != names.get(file.blocks)]
-        others = union(file.blocks for file in old)
-        new = []
-        for volume in self.loaded.volumes:
-            name = names[volume.blocks]
-            is_other = name not in there if name else any(map(volume.blocks.overlaps, others))
-            if is_other and self._is_due(table, volume):
-                new.append(volume)
+        taken = union(file.blocks for file in old)
+        new = [
+            volume
+            for volume in self.loaded.volumes
+            if (name := names[volume.blocks]) not in there
+            and (name or any(map(volume.blocks.overlaps, taken)))
+            and self._is_due(table, volume)
+        ]
         self._check_loaded(table, new, old)
-        while True:  # a file goes whole or stays, and what it has is not there twice
-            covered = union(volume.blocks for volume in new)
-            going = [file for file in old if any(run.holds(file.blocks) for run in covered)]
+        while True:  # a file goes whole or stays, and no block is there twice
+            coming = union(volume.blocks for volume in new)
+            going = [file for file in old if any(run.holds(file.blocks) for run in coming)]
             staying = union({file.blocks for file in old} - {file.blocks for file in going})
             fitting = [v for v in new if not any(map(v.blocks.overlaps, staying))]
             if len(fitting) == len(new):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from exporters.lake.lake_files import Lake
-from exporters.lake.lake_report import LakeReport, each_alone
-from exporters.lake.log.commits import KEPT_HOURS
-from exporters.lake.log.table_version import FileName
+from exporters.lake.lake_report import LakeReport
+from exporters.lake.log.log_files import KEPT_HOURS
+from exporters.lake.log.table_version import parsed_name
 from exporters.lake.tables import LakeTable
 from transforms.stores.store import asked_together
 
@@ -31,7 +31,7 @@ def sweep_lake(lake: Lake, kept_hours: int = KEPT_HOURS) -> LakeReport:
         return LakeReport()
 
     def swept(name: str) -> LakeReport:
-        return each_alone(name, partial(sweep, name))
+        return lake.table(name).worked(partial(sweep, name))
 
     return sum(asked_together(store, swept, lake.look()), LakeReport())
 
@@ -45,6 +45,6 @@ def _unnamed(table: LakeTable, oldest: float) -> list[str]:
     return [
         name
         for name, info in table.infos.items()
-        if FileName.parse(name) and name not in version.added
+        if parsed_name(name) and name not in version.added
         if max(removed.get(name, 0) / 1000, info.modified) <= oldest
     ]

@@ -13,10 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from exporters.archive.archive import won_race
 from exporters.archive.lake_place import MANIFESTS, STATE_MANIFEST
 from exporters.lake.lake_files import Lake
-from exporters.lake.lake_report import LakeReport, each_alone
+from exporters.lake.lake_report import LakeReport
 from exporters.lake.tables import MANIFEST_COLUMNS, NewFile
 from transforms.errors import IntegrityError
 from transforms.scratch import scratch_folder
@@ -62,8 +61,7 @@ def publish_state(lake: Lake, state: StateRows, scratch: Path) -> LakeReport:
     """
 
     def publish(table: str) -> LakeReport:
-        put = partial(_put_once, lake, state, scratch, table)
-        return each_alone(table, partial(won_race, put, lake.place(table)))
+        return lake.table(table).worked(partial(_put_once, lake, state, scratch, table))
 
     tables = sorted(filter(is_state, state.receipts))
     report = sum(asked_together(lake.archive.store, publish, tables), LakeReport())

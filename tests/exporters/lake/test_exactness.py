@@ -5,16 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 from zipfile import ZipFile
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
 
 from pipelines.site.site_check import verify_site
 from tests.exporters.lake.lake_kit import LakeSite, lake_site, odd_history
@@ -116,51 +111,18 @@ def _dumped(lake: LakeSite) -> Iterator[tuple[CsvReceipt, bytes]]:
 
 
 def test_what_the_log_says_of_every_file_is_so(lakes: Mapping[str, LakeSite]) -> None:
-    """Of every column that the table describes, and of no decimal, float or long text."""
-    ends = 0
+    """Its bytes and its rows: Parquet has the least and greatest values."""
+    files = 0
     for lake in lakes.values():
-        others = ("manifests", "state_manifest")
-        for table in sorted(path for path in lake.folder.iterdir() if path.name not in others):
-            described = set(DeltaTable(str(table)).metadata().configuration[_SKIPPING].split(","))
-            adds = [action["add"] for action in log_actions(table) if "add" in action]
-            for add in adds:
+        for table in sorted(lake.folder.iterdir()):
+            for add in (action["add"] for action in log_actions(table) if "add" in action):
                 path = table / add["path"]
                 if path.exists():
-                    said = json.loads(add["stats"])
                     assert add["size"] == path.stat().st_size
-                    assert set(said["nullCount"]) == described
-                    ends += _check_statistics(pq.ParquetFile(path).read(), said)
-    assert ends > 4000
-
-
-def _check_statistics(held: pa.Table, said: dict[str, Any]) -> int:
-    assert said["numRecords"] == len(held)
-    ends = 0
-    for name, nulls in said["nullCount"].items():
-        if name not in held.column_names:
-            assert nulls == len(held)
-            continue
-        column = held[name]
-        assert nulls == column.null_count
-        assert not pa.types.is_decimal(column.type)
-        assert not pa.types.is_floating(column.type)
-        if nulls == len(held):
-            assert name not in {**said["minValues"], **said["maxValues"]}
-            continue
-        values = pc.min_max(
-            column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
-        )
-        least, greatest = values["min"].as_py(), values["max"].as_py()
-        if pa.types.is_timestamp(column.type):
-            least, greatest = _shown(least // 1000), _shown(-(-greatest // 1000))
-        assert (said["minValues"][name], said["maxValues"][name]) == (least, greatest)
-        ends += 2
-    return ends
-
-
-def _shown(milliseconds: int) -> str:
-    time = datetime(1970, 1, 1) + timedelta(milliseconds=milliseconds)  # noqa: DTZ001
-    return f"{time.isoformat(timespec='milliseconds')}Z"
+                    rows = pq.ParquetFile(path).metadata.num_rows
+                    assert json.loads(add["stats"]) == {"numRecords": rows}
+                    files += 1
+    assert files > 100
 
 
 @pytest.mark.parametrize("name", ["sample", _AT_ONCE])

@@ -1,6 +1,6 @@
 """No file is ever skipped wrongly: readers answer any filter like a scan of every row.
 
-Statistics of the log and of the Parquet files let readers pass over files. So the rows lie in many
+Statistics of the Parquet files let readers pass over rows. So the rows lie in many
 small ones, and filters are drawn from the values and what lies just beside them: a unit, a
 microsecond, what 64 bits, floats or milliseconds make of them. `STRATA_TEST_FILTERS` says how many
 filters each of the four readers is asked: 60, or 2,500 for ten thousand.
@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -23,7 +21,6 @@ from hypothesis import strategies as st
 
 from tests.exporters.lake.filters_kit import (
     FILTER_READERS,
-    Comparison,
     Filter,
     Key,
     Value,
@@ -199,27 +196,3 @@ def test_every_filter_finds_what_a_full_scan_finds(lake: LakeSite, name: str) ->
     print(f"{name}: {found.total()} filters, of which {found[True]} found rows")
     assert found.total() >= _ASKED
     assert found[True] > _ASKED / 4
-
-
-@pytest.mark.parametrize("name", ["polars", "pyarrow", "delta-rs SQL"])
-@pytest.mark.parametrize("column", ["_segment", "vega_time"])
-def test_only_files_that_can_hold_the_rows_are_opened(
-    lake: LakeSite, tmp_path: Path, name: str, column: str
-) -> None:
-    """All other files are gone, and nobody misses them."""
-    held = _held("orders")
-    wanted = next(row[column] for key, row in held.items() if key[0] == _first(7))
-    assert wanted is not None
-    expected = [key for key, row in held.items() if row[column] == wanted]
-    table = shutil.copytree(lake.folder / "orders", tmp_path / "orders")
-    for path in table.glob("*.parquet"):
-        if not path.name.startswith(f"{_first(7)}-"):
-            path.unlink()
-    assert len(list(table.glob("*.parquet"))) == 1
-    reader = FILTER_READERS[name](table)
-
-    assert reader.keys(Filter((Comparison(column, "=", (wanted,)),))) == expected
-
-    everything = Filter((Comparison("_row", ">=", (1,)),))
-    with pytest.raises(Exception, match=r"(?i)no such file|not found"):
-        reader.keys(everything)

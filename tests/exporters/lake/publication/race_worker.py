@@ -10,7 +10,7 @@ from pathlib import Path
 
 from exporters.archive.archive import Archive
 from exporters.lake.lake_files import Lake
-from exporters.lake.log.table_version import ActiveFile, FileName
+from exporters.lake.log.table_version import ActiveFile, new_name
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.stores.store import LostRaceError
 from transforms.stores.store_address import open_store
@@ -62,5 +62,5 @@ def publish(
 
 
 def _file(blocks: BlockRange) -> ActiveFile:
-    name = FileName.of(blocks, hashlib.sha256(str(blocks).encode()).hexdigest())
-    return ActiveFile(str(name), 10, 1)
+    name = new_name(blocks, hashlib.sha256(str(blocks).encode()).hexdigest())
+    return ActiveFile(name, 10, 1)
