@@ -30,28 +30,22 @@ from exporters.lake.log.log_files import (
     commit_actions,
     commit_bytes,
     commit_name,
+    delta_field,
+    delta_type,
     last_commit,
     outdated,
     parsed_files,
     read_log,
 )
-from exporters.lake.log.table_version import ActiveFile, TableVersion, new_name
+from exporters.lake.log.table_version import Action, ActiveFile, TableVersion, new_name
 from transforms.block_range import BlockRange
 from transforms.errors import ConflictError, IntegrityError
 from transforms.files import new_file
 from transforms.objects import ObjectInfo
 from transforms.sealed import seal, unseal
 from transforms.stores.store import LostRaceError, Store, content_size
-from transforms.tables.file_columns import RECEIPT_LIST, FileColumn
+from transforms.tables.file_columns import FileColumn
 from transforms.tables.registry import fold_case
-from transforms.warehouse.manifests.manifest_rows import SEGMENTS
-
-_TYPES = {pa.string(): "string", pa.int32(): "integer", pa.int64(): "long"}
-MANIFEST_COLUMNS = (
-    *(FileColumn(field.name, _TYPES[field.type]) for field in SEGMENTS),
-    FileColumn("receipts", RECEIPT_LIST),
-)
-"""The columns of manifests."""
 
 _PARQUET, _JSON = "application/vnd.apache.parquet", "application/json"
 # The log says for twice as long as files stay when they were removed.
@@ -61,15 +55,15 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class NewFile:
-    """A finished file that is to be put into a table, with its SHA-256 and all its columns.
+    """A finished file that is to be put into a table, with its SHA-256.
 
-    See `new_name` for `csv`.
+    `columns` are those of the newest CSV in it; see `new_name` for `csv`.
     """
 
     path: Path
     blocks: BlockRange
     sha256: str
-    columns: Sequence[FileColumn]
+    columns: Sequence[FileColumn] = ()
     csv: str = ""
 
 
@@ -176,47 +170,45 @@ class LakeTable:
         or spelling than the table's, or other bytes lie under a file's name, and what `commit`
         does.
         """
-        fields = base.fields if base else []
-        known = {fold_case(field["name"]): (field["name"], field["type"]) for field in fields}
-        columns: list[FileColumn] = []
+        fields: Sequence[Action] = base.fields if base else ()
+        known = {fold_case(field["name"]): field for field in fields}
+        columns: list[Action] = []
         added = []
         for file in new:
-            columns += self._new_columns(file, known)
-            added.append(self._upload(file))
+            metadata = pq.read_metadata(file.path)
+            own = metadata.schema.to_arrow_schema()
+            columns += self._new_columns(file.columns, own, known)
+            name, size = new_name(file.blocks, file.sha256, file.csv), content_size(file.path)
+            self._store.put_if_absent(
+                f"{self._key}/{name}",
+                file.path,
+                content_type=_PARQUET,
+                sha256=file.sha256,
+                immutable=True,
+                take=True,
+            )
+            added.append(ActiveFile(name, size, metadata.num_rows, tuple(own.names)))
         self.commit(base, added, removed, columns)
         return LakeReport(len(added), sum(file.bytes for file in added))
 
-    def _upload(self, new: NewFile) -> ActiveFile:
-        """Put a file where it belongs, whole and proven; it may be moved there."""
-        name = new_name(new.blocks, new.sha256, new.csv)
-        rows, size = pq.read_metadata(new.path).num_rows, content_size(new.path)
-        self._store.put_if_absent(
-            f"{self._key}/{name}",
-            new.path,
-            content_type=_PARQUET,
-            sha256=new.sha256,
-            immutable=True,
-            take=True,
-        )
-        names = tuple(column.name for column in new.columns)
-        return ActiveFile(name, size, rows, names)
-
     def _new_columns(
-        self, file: NewFile, known: dict[str, tuple[str, object]]
-    ) -> Iterator[FileColumn]:
-        """The columns that are not known yet, by name in lower case; they are from then on.
+        self, newest: Sequence[FileColumn], own: pa.Schema, known: dict[str, Action]
+    ) -> Iterator[Action]:
+        """The columns of a file that are not known yet by name in lower case, which then they are.
 
-        Raises `ConflictError` for one that is known otherwise.
+        They are those of the newest CSV in it, then its own. Raises `ConflictError` for one that
+        is known otherwise.
         """
-        for column in file.columns:
-            if fold_case(column.name) not in known:
-                known[fold_case(column.name)] = column.name, column.type
-                yield column
-            name, kind = known[fold_case(column.name)]
-            if name != column.name or (isinstance(kind, str) and kind != column.type):
+        kinds: dict[str, object] = {field.name: delta_type(field.type) for field in own}
+        for name, kind in (*((column.name, column.type) for column in newest), *kinds.items()):
+            field = delta_field(name, kind)
+            there = known.setdefault(fold_case(name), field)
+            if there is field:
+                yield field
+            elif (there["name"], there["type"]) != (name, kind):
                 raise ConflictError(
-                    f"{self.place}: column {name} is {kind} there, and "
-                    f"{column.name} is {column.type} in what is to be added: nothing is added to "
+                    f"{self.place}: column {there['name']} is {there['type']} there, and "
+                    f"{name} is {kind} in what is to be added: nothing is added to "
                     "this table, as its readers would see other values; publish to another place, "
                     "or without the lake (STRATA_LAKE=0)"
                 )
@@ -226,7 +218,7 @@ class LakeTable:
         base: TableVersion | None,
         added: Sequence[ActiveFile],
         removed: Sequence[ActiveFile] = (),
-        columns: Sequence[FileColumn] = (),
+        columns: Sequence[Action] = (),
     ) -> None:
         """Name files that are there, and others no longer, in one version after `base`.
 

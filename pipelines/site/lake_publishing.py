@@ -26,7 +26,7 @@ from pipelines.site.site import Site, at_one_look, no_progress
 from transforms.block_range import BlockRange
 from transforms.coverage import inside
 from transforms.errors import IntegrityError
-from transforms.lake.parquet_rows import loaded_history, state_rows
+from transforms.lake.parquet_rows import state_rows
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.warehouse import Progress
@@ -64,9 +64,7 @@ def _publish(
         with turn:  # tables are asked for side by side, about the same volumes
             return is_published(volume.blocks)
 
-    with loaded_history(site.warehouse) as loaded:
-        tables = HistoryTables(lake, loaded, published, site.scratch(), advance)
-        report += tables.follow()
+    report += HistoryTables(lake, catalog, published, site.scratch(), advance).follow()
     if has_state:
         report += _publish_state(site, lake)
     name_lake(site, lake)

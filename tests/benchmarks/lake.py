@@ -31,7 +31,6 @@ from exporters.lake.publication.history_tables import HistoryTables
 from tests.benchmarks import load
 from tests.benchmarks.market import write_history
 from tests.benchmarks.measure import Cost, measured
-from transforms.lake.parquet_rows import loaded_history
 from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.warehouse_address import open_warehouse
@@ -71,8 +70,7 @@ def publish(home: Path) -> None:
     lake = Lake(Archive(FolderStore(home / "archive"), catalog.chain_id))
     scratch = home / "scratch"
     scratch.mkdir()
-    with loaded_history(warehouse) as history:
-        report = HistoryTables(lake, history, lambda _: True, scratch).follow()
+    report = HistoryTables(lake, catalog, lambda _: True, scratch).follow()
     if report.refused:
         raise RuntimeError(f"not all was published: {report.refused}")
 

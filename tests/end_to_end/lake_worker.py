@@ -80,8 +80,8 @@ def prepared(place: Place, seed: int) -> Iterator[None]:
 
 def publish_some(site: Site, segments: Sequence[BlockRange]) -> None:
     """Put volumes with these segments there; whatever another process damaged may be refused."""
-    with history_tables(site, segments) as tables:
-        tables.follow()
+    tables = history_tables(site, segments)
+    tables.follow()
 
 
 def _publish(site: Site, dice: random.Random) -> None:
@@ -116,8 +116,8 @@ def _correct(site: Site, dice: random.Random) -> None:
         return
     file = dice.choice(version.files)
     lake.archive.store.delete(lake.key(table, file.name))
-    with history_tables(site) as tables:
-        tables.follow()
+    tables = history_tables(site)
+    tables.follow()
 
 
 def _sweep(site: Site, dice: random.Random) -> None:

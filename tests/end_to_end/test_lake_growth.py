@@ -20,13 +20,12 @@ from pipelines.settings import Settings
 from pipelines.site.publication_state import lacking_segments, site_lake
 from pipelines.site.site import Site
 from tests.end_to_end.lake_worker import publish_some
-from tests.exporters.lake.log.log_kit import KEY, commit, named, names, new_log, newest
+from tests.exporters.lake.log.log_kit import COLUMNS, KEY, commit, named, names, new_log, newest
 from tests.s3_kit import BucketServer, bucket_server
 from tests.transforms.warehouse_kit import history_segment, load_folder
 from transforms.block_range import BlockRange
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.s3 import S3Store
-from transforms.tables.file_columns import OWN_COLUMNS
 
 FEW, MANY = 10, 750
 SEGMENTS_OF_A_FILE, BLOCKS = 100, 300
@@ -96,7 +95,7 @@ def test_a_commit_asks_the_store_no_more_after_thirty_than_after_ten(
 def test_what_750_files_lack_of_75_000_segments_is_known_by_their_names(tmp_path: Path) -> None:
     lake = Lake(Archive(FolderStore(tmp_path), "net-1"))
     log = lake.table("orders")
-    log.commit(None, [], columns=OWN_COLUMNS)
+    log.commit(None, [], columns=COLUMNS)
     log.commit(log.version(), [_file(number) for number in range(MANY) if number != 500])
     version = Lake(lake.archive).table("orders").version()
     assert version is not None

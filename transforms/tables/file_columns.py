@@ -16,9 +16,6 @@ from transforms.tables.conform import conversion, raw_map, rendered
 from transforms.tables.dialect import select_list
 from transforms.tables.registry import Column
 
-TEXTS, RECEIPT_LIST = "texts", "receipt list"
-"""The types that are not plain: texts by column name; the receipts of a segment."""
-
 _TYPES = {
     "VARCHAR": "string",
     "JSON": "string",
@@ -37,8 +34,7 @@ _DUCK_TYPES = {
     "long": "BIGINT",
     "timestamp": "TIMESTAMP WITH TIME ZONE",
 }
-# The log has milliseconds, and must have the greatest time of a file rounded up: readers skip files
-# of which it has none.
+# Where readers have milliseconds, the greatest time of a file rounded up is one of the same year.
 _FIRST_TIME, _LAST_TIME = "0001-01-01 00:00:00+00", "9999-12-31 23:59:59.999+00"
 
 
@@ -50,15 +46,8 @@ class FileColumn:
     type: str
 
 
-OWN_COLUMNS = (
-    FileColumn("_segment", "long"),
-    FileColumn("_row", "long"),
-    FileColumn("_raw", TEXTS),
-)
-"""Beside a CSV's columns: its segment's first block, the row's place from 1, texts by column."""
-
 OWN_TYPES = {"_segment": "BIGINT", "_row": "BIGINT", "_raw": "MAP(VARCHAR, VARCHAR)"}
-"""The types of these in DuckDB."""
+"""Beside a CSV's columns: its segment's first block, the row's place from 1, texts by column."""
 
 
 def duck_type(kind: str) -> str:

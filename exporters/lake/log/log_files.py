@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -19,8 +20,6 @@ import pyarrow.parquet as pq
 from exporters.lake.log.table_version import Action, ActiveFile, TableVersion
 from transforms.errors import IntegrityError
 from transforms.objects import ObjectReader
-from transforms.tables.file_columns import RECEIPT_LIST, TEXTS, FileColumn
-from transforms.warehouse.manifests.manifest_rows import RECEIPTS
 
 HINT = "_last_checkpoint"
 """The file of a log that says which checkpoint is the newest."""
@@ -62,29 +61,36 @@ _SCHEMA = pa.schema(
 )
 
 
-def _field(name: str, kind: object) -> Action:
+_TYPES = {
+    pa.string(): "string",
+    pa.int16(): "short",
+    pa.int32(): "integer",
+    pa.int64(): "long",
+    pa.bool_(): "boolean",
+    pa.float64(): "double",
+    pa.timestamp("us", tz="UTC"): "timestamp",
+}
+
+
+def delta_field(name: str, kind: object) -> Action:
+    """A column as the schema of a table has it, or a part of one."""
     return {"name": name, "type": kind, "nullable": True, "metadata": {}}
 
 
-_NESTED = {
-    TEXTS: {
-        "type": "map",
-        "keyType": "string",
-        "valueType": "string",
-        "valueContainsNull": True,
-    },
-    RECEIPT_LIST: {
-        "type": "array",
-        "elementType": {
-            "type": "struct",
-            "fields": [
-                _field(field.name, "long" if pa.types.is_integer(field.type) else "string")
-                for field in RECEIPTS
-            ],
-        },
-        "containsNull": True,
-    },
-}
+def delta_type(kind: Any) -> object:  # noqa: ANN401 - each type of pyarrow has a class
+    """What Delta calls a type of a Parquet file."""
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    if pa.types.is_map(kind):
+        key, value = delta_type(kind.key_type), delta_type(kind.item_type)
+        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+    if pa.types.is_list(kind):
+        element = delta_type(kind.value_type)
+        return {"type": "array", "elementType": element, "containsNull": True}
+    if pa.types.is_struct(kind):
+        fields = [delta_field(field.name, delta_type(field.type)) for field in kind]
+        return {"type": "struct", "fields": fields}
+    return _TYPES[kind]
 
 
 def commit_name(version: int) -> str:
@@ -102,7 +108,7 @@ def commit_actions(
     base: TableVersion,
     added: Iterable[ActiveFile],
     removed: Iterable[ActiveFile],
-    columns: Sequence[FileColumn],
+    columns: Sequence[Action],
     now: int,
 ) -> Iterator[Action]:
     """The actions of a commit upon a version, as Delta's protocol has them; `now` is in ms.
@@ -114,8 +120,7 @@ def commit_actions(
         yield {"protocol": PROTOCOL}
         metadata = _new_metadata(table)
     if columns:
-        new = (_field(column.name, _NESTED.get(column.type, column.type)) for column in columns)
-        schema = {"type": "struct", "fields": [*base.fields, *new]}
+        schema = {"type": "struct", "fields": [*base.fields, *columns]}
         yield {"metaData": {**metadata, "schemaString": json.dumps(schema)}}
     yield from ({"remove": file.removed(now)} for file in removed)
     yield from ({"add": file.added(now)} for file in added)

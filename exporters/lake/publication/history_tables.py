@@ -19,27 +19,28 @@ from exporters.archive.lake_place import MANIFESTS
 from exporters.lake.lake_files import Lake, file_name, lake_tables
 from exporters.lake.lake_report import LakeReport
 from exporters.lake.log.table_version import ActiveFile, TableVersion
-from exporters.lake.tables import MANIFEST_COLUMNS, NewFile
+from exporters.lake.tables import NewFile
 from transforms.coverage import union
 from transforms.errors import ConflictError
-from transforms.lake.parquet_rows import LoadedHistory
+from transforms.files import link
 from transforms.scratch import scratch_folder
 from transforms.stores.store import asked_together
-from transforms.tables.file_columns import OWN_COLUMNS
+from transforms.tables.file_columns import file_columns
 from transforms.tables.registry import history_tables
+from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.shapes import Volume
 
 
 @dataclass
 class HistoryTables:
-    """The tables of history of a lake, and the history that they follow.
+    """The tables of history of a lake, and the loaded history that they follow.
 
     `is_published` says whether the archive has all segments of a volume as they are loaded;
     `advance` gets the bytes of files that were put there.
     """
 
     lake: Lake
-    loaded: LoadedHistory
+    catalog: Catalog
     is_published: Callable[[Volume], bool]
     scratch: Path
     advance: Callable[[int], object] = lambda _bytes: None
@@ -51,7 +52,7 @@ class HistoryTables:
         others go on. Errors of the machine end it as they are: run it again.
         """
         self.lake.look()
-        tables = lake_tables(self.loaded.volumes)
+        tables = lake_tables(self.catalog.history())
         reports = asked_together(self.lake.archive.store, self._followed, tables)
         report = sum(reports, LakeReport())
         return report if report.refused else report + self._followed(MANIFESTS)
@@ -77,13 +78,13 @@ class HistoryTables:
 
         Raises `ConflictError` where such a file has blocks that are not loaded: they would be lost.
         """
-        names = {volume.blocks: file_name(volume, table) for volume in self.loaded.volumes}
+        names = {volume.blocks: file_name(volume, table) for volume in self.catalog.history()}
         there = self.lake.table(table).infos.keys() & {file.name for file in files}
         old = [file for file in files if not file.csv and file.name != names.get(file.blocks)]
         taken = union(file.blocks for file in old)
         new = [
             volume
-            for volume in self.loaded.volumes
+            for volume in self.catalog.history()
             if (name := names[volume.blocks]) not in there
             and (name or any(map(volume.blocks.overlaps, taken)))
             and self._is_due(table, volume)
@@ -99,7 +100,7 @@ class HistoryTables:
             new = fitting
 
     def _check_loaded(self, table: str, new: Sequence[Volume], old: Sequence[ActiveFile]) -> None:
-        loaded = union(volume.blocks for volume in self.loaded.volumes)
+        loaded = union(volume.blocks for volume in self.catalog.history())
         coming = union(volume.blocks for volume in new)
         for file in old:
             is_loaded = any(run.holds(file.blocks) for run in loaded)
@@ -123,12 +124,12 @@ class HistoryTables:
     def _files(self, table: str, volumes: Sequence[Volume], scratch: Path) -> Iterator[NewFile]:
         """The files that a table should have of volumes with rows of it."""
         for volume in volumes:
-            folder = Path(mkdtemp(dir=scratch))
-            if table == MANIFESTS:
-                path = self.loaded.manifest(volume, folder)
-                yield NewFile(path, volume.blocks, volume.file.sha256, MANIFEST_COLUMNS)
-            else:
-                file = self.loaded.file(volume, table, folder)
-                columns, data = (*file.columns, *OWN_COLUMNS), volume.data[table]
-                yield NewFile(file.path, volume.blocks, data.sha256, columns)
-                self.advance(data.size)
+            is_manifest = table == MANIFESTS
+            file = volume.file if is_manifest else volume.data[table]
+            path = Path(mkdtemp(dir=scratch)) / "file.parquet"
+            # Bytes that were proven by the load are hashed before they are published.
+            with self.catalog.files.hold([file], recheck=True):
+                link(self.catalog.files.path(file), path)
+            columns = () if is_manifest else volume.shapes[table].column_list()
+            yield NewFile(path, volume.blocks, file.sha256, file_columns(table, columns))
+            self.advance(0 if is_manifest else file.size)

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 from exporters.archive.lake_place import MANIFESTS, STATE_MANIFEST
 from exporters.lake.lake_files import Lake
 from exporters.lake.lake_report import LakeReport
-from exporters.lake.tables import MANIFEST_COLUMNS, NewFile
+from exporters.lake.tables import NewFile
 from transforms.errors import IntegrityError
 from transforms.scratch import scratch_folder
 from transforms.stores.store import asked_together, content_sha256
-from transforms.tables.file_columns import OWN_COLUMNS
+from transforms.tables.file_columns import file_columns
 from transforms.warehouse.manifests.shapes import Volume
 
 if TYPE_CHECKING:
@@ -74,13 +74,11 @@ def _put_once(lake: Lake, state: StateRows, scratch: Path, table: str) -> LakeRe
     old = version.files if version else ()
     is_manifest = table == STATE_MANIFEST
     csv = state.volume.file.sha256 if is_manifest else state.receipts[table].sha256
-    if any(file.csv == csv or file.blocks.last >= state.blocks.last for file in old):
+    if any(file.csv == csv or file.blocks.last >= state.volume.blocks.last for file in old):
         return LakeReport()
     with scratch_folder(scratch) as folder:
-        if is_manifest:
-            new = NewFile(state.manifest(folder), state.blocks, csv, MANIFEST_COLUMNS, csv)
-        else:
-            file = state.write(table, folder)
-            sha256, columns = content_sha256(file.path), (*file.columns, *OWN_COLUMNS)
-            new = NewFile(file.path, state.blocks, sha256, columns, csv)
+        path = state.manifest(folder) if is_manifest else state.write(table, folder)
+        columns = () if is_manifest else state.receipts[table].schema.columns
+        sha256, file_kinds = content_sha256(path), file_columns(table, columns)
+        new = NewFile(path, state.volume.blocks, sha256, file_kinds, csv)
         return lake.table(table).put(version, [new], old)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from zipfile import ZipFile
@@ -21,7 +20,6 @@ from tests.lake_readers import CsvReceipt, PyarrowLake, active_files
 from tests.pg_csv import Cell
 from tests.segments_kit import build_segment, columns, entry_bytes, table_rows
 from transforms.block_range import BlockRange
-from transforms.lake.parquet_rows import loaded_history
 from transforms.tables.registry import HISTORY_TABLES, known_table, known_tables
 from transforms.warehouse.manifests.shapes import Volume
 
@@ -115,17 +113,13 @@ class LakeSite:
             return [table for folder, _, table in pairs if folder == "history" and table]
 
 
-@contextmanager
-def history_tables(
-    site: Site, published: Collection[BlockRange] | None = None
-) -> Iterator[HistoryTables]:
+def history_tables(site: Site, published: Collection[BlockRange] | None = None) -> HistoryTables:
     """The tables of history, as if volumes with these blocks (None: all) were published."""
 
     def is_published(volume: Volume) -> bool:
         return published is None or any(map(volume.blocks.overlaps, published))
 
-    with loaded_history(site.warehouse) as loaded:
-        yield HistoryTables(site_lake(site), loaded, is_published, site.scratch())
+    return HistoryTables(site_lake(site), site.loaded_catalog(), is_published, site.scratch())
 
 
 def lake_site(folder: Path, source: Path, *, batch: int = 3) -> LakeSite:

@@ -151,8 +151,8 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> LakeSite:
     made = lake_site(folder, folder / "source", batch=1)
     made.load()
     for blocks in made.site.loaded_catalog().blocks:
-        with history_tables(made.site, [blocks]) as publisher:
-            assert not publisher.follow().refused
+        publisher = history_tables(made.site, [blocks])
+        assert not publisher.follow().refused
     return made
 
 

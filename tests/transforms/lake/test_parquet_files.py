@@ -105,7 +105,7 @@ def _file(warehouse: Warehouse, folder: Path, receipt: Receipt, threads: int = 1
             rows = joined_sql(con, table, columns, data)
             return f"{rows} where _segment = {receipt.blocks.first}"
 
-        return write_file(con, query, receipt, folder).path
+        return write_file(con, query, receipt, folder)
 
 
 def test_a_file_of_other_rows_than_its_receipt_is_found(

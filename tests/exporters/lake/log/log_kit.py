@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from exporters.lake.log.log_files import delta_field
 from exporters.lake.log.table_version import ActiveFile, TableVersion
 from exporters.lake.tables import LakeTable
 from transforms.block_range import BlockRange
 from transforms.stores.store import Store
-from transforms.tables.file_columns import OWN_COLUMNS
 
 KEY = "net-1/lake/orders"
+COLUMNS = [delta_field("_segment", "long"), delta_field("_row", "long")]
 
 
 def named(number: int) -> ActiveFile:
@@ -20,7 +21,7 @@ def named(number: int) -> ActiveFile:
 def new_log(store: Store) -> LakeTable:
     """A table that was just made."""
     log = LakeTable(store, KEY)
-    log.commit(None, [], columns=OWN_COLUMNS)
+    log.commit(None, [], columns=COLUMNS)
     return log
 
 

@@ -71,8 +71,8 @@ def lake(loaded: LakeSite, tmp_path: Path) -> LakeSite:
 
 def _merge(lake: LakeSite) -> LakeReport:
     lake.site.warehouse.compact(most_partial=1)
-    with history_tables(lake.site) as tables:
-        return tables.follow()
+    tables = history_tables(lake.site)
+    return tables.follow()
 
 
 def _sweep(lake: LakeSite) -> list[str]:

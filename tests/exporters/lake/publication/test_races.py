@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.exporters.lake.log.log_kit import COLUMNS
 from tests.exporters.lake.publication.race_worker import lake_at, publish
 from tests.weed_kit import shared_server
-from transforms.tables.file_columns import OWN_COLUMNS
 
 WRITERS = 4
 FEW, MANY = 8, 100
@@ -41,7 +41,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 def test_of_four_writers_nothing_is_twice_and_nothing_is_lost(
     place: str, tmp_path: Path, commits: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lake_at(place).table("orders").commit(None, [], columns=OWN_COLUMNS)
+    lake_at(place).table("orders").commit(None, [], columns=COLUMNS)
     reached = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
     count, dice = commits * SEGMENTS_OF_A_COMMIT, random.Random(20261122)
     told = [tmp_path / f"{number}.json" for number in range(WRITERS)]
