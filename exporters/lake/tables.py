@@ -249,7 +249,7 @@ class LakeTable:
         now = self._store.now()
         told = (now - _TOLD_SECONDS) * 1000
         removed = version.removed.items()
-        recent = {name: old for name, old in removed if old.get("deletionTimestamp", 0) >= told}
+        recent = {name: old for name, old in removed if (old.get("deletionTimestamp") or 0) >= told}
         version = replace(version, removed=recent)
         data, hint = checkpoint_bytes(version)
         files = ((checkpoint_name(version.number), data, _PARQUET), (HINT, hint, _JSON))

@@ -49,7 +49,7 @@ def is_state_due(lake: Lake, states: Sequence[Volume]) -> bool:
     if version is None or not version.files:
         return True
     # Only how often: whichever clock is wrong, none is lost.
-    added = version.added[version.files[0].name]["modificationTime"] / 1000
+    added = (version.added[version.files[0].name].get("modificationTime") or 0) / 1000
     is_recent = abs(time.time() - added) < _RECENT_SECONDS
     return version.files[0].blocks.last < states[-1].blocks.last and not is_recent
 
