@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 import pytest
-from hypothesis import assume
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -108,6 +107,8 @@ DECK: tuple[tuple[str, ...], ...] = (
 )
 """The steps with what each does. A world takes all of them, in any order."""
 
+_ORDERS = st.permutations(DECK).filter(lambda order: order != [*DECK])
+
 
 class ModelMachine(RuleBasedStateMachine):
     """A world and its model, from nothing on; with a lake publishing takes several times longer."""
@@ -123,13 +124,10 @@ class ModelMachine(RuleBasedStateMachine):
         self.edition = 1
         self.taken: list[tuple[str, ...]] = []
 
-    @initialize(deck=st.permutations(DECK), lake=st.sampled_from((False, False, True)))
+    # Without the order of the deck itself, with which Hypothesis begins, and draws the least else.
+    @initialize(deck=_ORDERS, lake=st.sampled_from((False, False, True)))
     def begin(self, deck: list[tuple[str, ...]], lake: bool) -> None:
-        """A new place, with a few segments loaded, and a gap between them.
-
-        Not the first example of Hypothesis, which draws the least: all would die at their begin.
-        """
-        assume(deck != [*DECK])
+        """A new place, with a few segments loaded, and a gap between them."""
         self.deck = deck
         self.world = World(self.folder, self.patch, has_lake=lake and self.may_have_lake)
         self._begin()

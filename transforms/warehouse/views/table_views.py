@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from transforms.duck import quote_name, quote_text
 from transforms.tables.column_facts import table_meaning
@@ -162,7 +163,8 @@ def _table_comments(table: ViewedTable) -> Iterator[str]:
         yield f"comment on view {schema}.{name} is {quote_text(text)}"
 
 
-def _empty_view(name: str) -> Iterator[str]:
+@cache  # most tables of most snapshots are not there
+def _empty_view(name: str) -> tuple[str, str]:
     """A documented table without rows, so that every query runs.
 
     Two thousand comments on columns would take longer to write than all other views of a small
@@ -171,8 +173,8 @@ def _empty_view(name: str) -> Iterator[str]:
     table = schema_reference()[name]
     shape = Shape({column.name: column.source_type for column in table.columns})
     view = f"main.{quote_name(name)}"
-    yield _view(view, typed_columns(name, shape), empty_sql(name, shape.column_list()))
-    yield f"comment on view {view} is {quote_text(f'{table.meaning} {_EMPTY}')}"
+    made = _view(view, typed_columns(name, shape), empty_sql(name, shape.column_list()))
+    return made, f"comment on view {view} is {quote_text(f'{table.meaning} {_EMPTY}')}"
 
 
 def absent_names(there: Iterable[str]) -> list[str]:
