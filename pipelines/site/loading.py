@@ -81,7 +81,8 @@ def _outcome(
     """What is in the warehouse after a load, and why the rest is not."""
     catalog = site.warehouse.catalog()
     present = {blocks for blocks in segments if catalog is not None and catalog.holds(blocks)}
-    refused = {refusal.key: refusal.reason for refusal in (*report.failures, *inventory.refused)}
+    refused = {file.key: file.reason for file in report.failures}
+    refused |= {refusal.key: refusal.reason for refusal in inventory.refused}
     others = (blocks for blocks in segments if blocks not in present)
     failures = {blocks: _reason(files, blocks, refused) for blocks in others}
     receipts = [one for one in site.receipts(sorted(present)) if one.table in HISTORY_TABLES]

@@ -17,7 +17,7 @@ from pathlib import Path
 from exporters.zips.staging import PartStage
 from tests.benchmarks.market import BLOCKS, CHAIN, ORDERS, VERSIONS, party_sql, write_history
 from transforms.block_range import BlockRange
-from transforms.duck import quote_files, working_connection
+from transforms.duck import Connection, quote_files, working_connection
 from transforms.scratch import scratch_folder
 from transforms.segments.cid import CidHasher
 from transforms.segments.segment_name import SegmentName
@@ -25,7 +25,6 @@ from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.volume_storage import store_volume
-from transforms.warehouse.load.volumes import RunFiles, finish_run
 from transforms.warehouse.manifests.data_files import file_sql, write_sql
 from transforms.warehouse.manifests.manifest import manifest_receipts, read_manifest
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
@@ -57,10 +56,10 @@ def make_clones(folder: Path, segments: int, each: int = VOLUME_SEGMENTS) -> Non
     snapshot = backing.log.begin()
     clones: list[Volume] = []
     for start in range(0, segments, each):
-        with scratch_folder(backing.scratch) as scratch:
-            run = _write(backing, scratch, base, start, segments)
-            about = _moved_rows(backing, base, start)
-            clones.append(store_volume(backing, run, snapshot, *about))
+        about = _moved_rows(backing, base, start)
+        with scratch_folder(backing.scratch) as scratch, working_connection(scratch) as con:
+            data = _write(con, backing, scratch, base, start, segments)
+            clones.append(store_volume(backing, con, snapshot, data, *about))
     backing.log.commit(lambda newest: newest.with_volumes([*newest.states(), *clones]))
     warehouse.show()
     warehouse.sweep(grace_seconds=0)
@@ -88,20 +87,21 @@ def _moved_rows(
     return segments, [replace(one, segment=_moved_name(one.segment, start)) for one in receipts]
 
 
-def _write(backing: Backing, scratch: Path, base: Volume, start: int, segments: int) -> RunFiles:
+def _write(
+    con: Connection, backing: Backing, scratch: Path, base: Volume, start: int, segments: int
+) -> dict[str, Path]:
     """Write a run as large as `base`, the first segment of which is number `start` of all."""
     data: dict[str, Path] = {}
-    with working_connection(scratch) as con:
-        for table, file in base.data.items():
-            data[table] = scratch / f"{table}.parquet"
-            shape = base.shapes[table]
-            columns = {column.name for column in shape.column_list()}
-            changed = dict(_changes(table, columns, start, segments * WITHDRAWALS))
-            values = ", ".join(f"{sql} as {name}" for name, sql in changed.items())
-            source = file_sql(quote_files([backing.files.path(file)]))
-            query = f"select * replace ({values}) from {source} where {_KEPT.get(table, 'true')}"
-            con.execute(write_sql(query, data[table], 1000))
-        return finish_run(con, scratch, data, base.shapes)
+    for table, file in base.data.items():
+        data[table] = scratch / f"{table}.parquet"
+        shape = base.shapes[table]
+        columns = {column.name for column in shape.column_list()}
+        changed = dict(_changes(table, columns, start, segments * WITHDRAWALS))
+        values = ", ".join(f"{sql} as {name}" for name, sql in changed.items())
+        source = file_sql(quote_files([backing.files.path(file)]))
+        query = f"select * replace ({values}) from {source} where {_KEPT.get(table, 'true')}"
+        con.execute(write_sql(query, data[table], 1000))
+    return data
 
 
 def _changes(

@@ -22,13 +22,12 @@ from exporters.zips.parts import read_parts
 from exporters.zips.runs import Run
 from exporters.zips.sources import LocalSource
 from tests.archive_kit import resealed
+from tests.end_to_end.volumes_kit import bare_volume
 from transforms.block_range import BlockRange
 from transforms.objects import ObjectInfo
 from transforms.segments.segment_name import SegmentName
 from transforms.stores.store import content_sha256
 from transforms.tables.registry import HISTORY_TABLES, TableSchema, known_table
-from transforms.warehouse.load.volume_storage import store_volume
-from transforms.warehouse.load.volumes import RunFiles
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.warehouse_address import open_warehouse
@@ -109,7 +108,7 @@ def _volumes(root: Path, segments: int, schemas: dict[str, TableSchema]) -> Iter
         receipts = [
             Receipt(name, schema, ROWS, 1, _SHA256) for name in names for schema in schemas.values()
         ]
-        yield store_volume(backing, RunFiles({}, None, None), base, loaded, receipts)
+        yield bare_volume(backing, base, loaded, receipts)
 
 
 def _make_archive(root: Path, segments: int, schemas: dict[str, TableSchema]) -> None:

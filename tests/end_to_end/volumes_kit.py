@@ -6,7 +6,7 @@ Each has a data file all the same, as those of a history have, so that queries o
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,12 +15,15 @@ from tests.segments_kit import KIT_CHAIN
 from transforms.block_range import BlockRange
 from transforms.duck import working_connection
 from transforms.objects import ObjectInfo
+from transforms.scratch import scratch_folder
 from transforms.segments.segment_name import SegmentName
 from transforms.tables.file_columns import file_rows
 from transforms.tables.registry import known_table
-from transforms.warehouse.load.volume_storage import store_volume
-from transforms.warehouse.load.volumes import RunFiles
+from transforms.warehouse.files.backing import Backing
+from transforms.warehouse.load.volume_storage import store_new
+from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.data_files import empty_sql, write_sql
+from transforms.warehouse.manifests.manifest import About, volume_of, write_manifest
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.warehouse import Warehouse
@@ -55,6 +58,20 @@ def _volumes(warehouse: Warehouse, count: int, folder: Path) -> Iterator[Volume]
         source = ObjectInfo(name.file_name, 1, "1")
         segments = [LoadedSegment(name, source, "0" * 64, "", "", 0, 1)]
         receipts = [Receipt(name, schema, *empty)]
-        yield store_volume(
-            warehouse.backing, RunFiles({}, None, None), snapshot, segments, receipts
-        )
+        yield bare_volume(warehouse.backing, snapshot, segments, receipts)
+
+
+def bare_volume(
+    backing: Backing,
+    base: Snapshot,
+    segments: Sequence[LoadedSegment],
+    receipts: Sequence[Receipt],
+) -> Volume:
+    """Store a volume without data files and without an index file."""
+    about = About(base.warehouse, base.number)
+    blocks = BlockRange(segments[0].blocks.first, segments[-1].blocks.last)
+    with scratch_folder(backing.scratch) as scratch:
+        path = scratch / "manifest.parquet"
+        write_manifest(path, about, segments, receipts)
+        manifest = store_new(backing, "manifests", blocks, path)
+    return volume_of(manifest, about, segments, receipts)

@@ -26,7 +26,6 @@ from transforms.warehouse.load.raw_cells import row_counts
 from transforms.warehouse.load.rendering import rendering_problem
 from transforms.warehouse.load.segment_checks import check_keys_and_heights
 from transforms.warehouse.load.volume_storage import store_volume
-from transforms.warehouse.load.volumes import finish_run
 from transforms.warehouse.log.addition import with_added
 from transforms.warehouse.manifests.data_files import ALL_TABLES, joined_sql, rows_sql, write_sql
 from transforms.warehouse.manifests.manifest import manifest_receipts, read_columns
@@ -61,8 +60,7 @@ def take_run(
             with readable_file(paths[0], scratch):
                 data[table] = _data_file(con, its, paths, scratch)
                 _prove(con, its, [data[table]], scratch)
-        run = finish_run(con, scratch, data, shapes_of(by_table))
-        volume = store_volume(backing, run, backing.log.begin(), segments, by_table)
+        volume = store_volume(backing, con, backing.log.begin(), data, segments, by_table)
     chain_id = segments[0].name.chain_id
     backing.log.commit(partial(with_added, chain_id=chain_id, volume=volume, states=()))
 
@@ -132,8 +130,7 @@ def take_state(backing: Backing, manifest: Path, tables: Mapping[str, Path]) -> 
             receipts = [_state_table(con, r, tables[r.table], scratch) for r in receipts]
         if problem := state_problem(con, path, receipts, scratch):
             raise IntegrityError(f"the current state after segment {segment.blocks}: {problem}")
-        run = finish_run(con, scratch, {ALL_TABLES: path}, shapes_of(receipts))
-        state = store_volume(backing, run, newest, [segment], receipts)
+        state = store_volume(backing, con, newest, {ALL_TABLES: path}, [segment], receipts)
     chain_id = segment.name.chain_id
     backing.log.commit(partial(with_added, chain_id=chain_id, volume=None, states=(state,)))
 

@@ -23,7 +23,7 @@ from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.load.table_load import PartSink
 from transforms.warehouse.load.volume_storage import store_file, store_volume
-from transforms.warehouse.load.volumes import write_run
+from transforms.warehouse.load.volumes import loading_connection, write_tables
 from transforms.warehouse.log.addition import with_added
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
@@ -35,7 +35,7 @@ VOLUME_BYTES = 2 * 2**30
 
 @dataclass(slots=True)
 class LoadReport:
-    """What a load did: a receipt per table and segment, a refusal per segment that failed.
+    """What a load did: a receipt per table and segment, a refused file per segment that failed.
 
     What another load added in the meantime has no receipt here.
 
@@ -43,7 +43,7 @@ class LoadReport:
     """
 
     receipts: list[Receipt] = field(default_factory=list)
-    failures: list[Refusal] = field(default_factory=list)
+    failures: list[QuarantinedFile] = field(default_factory=list)
     volumes: list[str] = field(default_factory=list)
 
 
@@ -57,7 +57,6 @@ class Loader:
     sink: PartSink
     progress: Callable[[int], None]
     requires_id_chain: bool = False
-    refused: list[QuarantinedFile] = field(default_factory=list)
     report: LoadReport = field(default_factory=LoadReport)
 
     def load(self, files: Sequence[SegmentFile]) -> None:
@@ -75,8 +74,8 @@ class Loader:
                 self._refuse(file, error, folder / "segment.zip")
         if group:
             self._load_group(group)
-        if self.refused:
-            self.backing.log.commit(lambda newest: newest.quarantined(self.refused, ()))
+        if self.report.failures:
+            self.backing.log.commit(lambda newest: newest.quarantined(self.report.failures, ()))
 
     def _load_group(self, group: Sequence[PreparedSegment]) -> None:
         """Load a group; where that fails each segment alone, to quarantine those at fault."""
@@ -124,11 +123,15 @@ class Loader:
     def _stored(
         self, base: Snapshot, segments: Sequence[PreparedSegment], sink: PartSink | None
     ) -> tuple[list[Receipt], Volume]:
-        """Write the files of a volume, see `write_run`, and put them into the warehouse."""
-        with scratch_folder(self.scratch) as scratch:
-            run, receipts = write_run(scratch, segments, sink, self.backing.rendering_limit)
+        """Write the files of a volume, see `write_tables`, and put them into the warehouse."""
+        limit = self.backing.rendering_limit
+        with (
+            scratch_folder(self.scratch) as scratch,
+            loading_connection(scratch, segments, limit) as con,
+        ):
+            data, receipts = write_tables(con, scratch, segments, sink)
             loaded = [_loaded(segment, receipts) for segment in segments]
-            return receipts, store_volume(self.backing, run, base, loaded, receipts)
+            return receipts, store_volume(self.backing, con, base, data, loaded, receipts)
 
     def _commit(
         self, group: Sequence[PreparedSegment], volume: Volume, states: Sequence[Volume]
@@ -151,14 +154,13 @@ class Loader:
                 f"{file.info.key} takes more memory to load than a load may use, {memory_mb} MB "
                 f"({error.strerror}): let STRATA_MEMORY_MB be more, and the next load takes it"
             )
-        refusal = Refusal(file.info, reason)
         stored = None
         if copy.exists():
             sha256 = content_sha256(copy)
             key = copy_key(file.info.key, sha256)
             stored = store_file(self.backing.store, key, sha256, copy)
-        self.refused.append(QuarantinedFile(refusal, stored, memory_mb))
-        self.report.failures.append(refusal)
+        refused = QuarantinedFile(Refusal(file.info, reason), stored, memory_mb)
+        self.report.failures.append(refused)
         self.progress(file.info.size)
 
 

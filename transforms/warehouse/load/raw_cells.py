@@ -26,13 +26,10 @@ class RowCounts:
         return (self.rows, self.least, self.greatest) == (rows, 1, rows)
 
 
-def row_counts(con: Connection, rows: str, counted: str = "*") -> defaultdict[int, RowCounts]:
-    """Count rows (SQL, with its condition) and their cells, by first block.
-
-    Who wrote the places of rows does not repeat any; of others, count `distinct _row`.
-    """
+def row_counts(con: Connection, rows: str) -> defaultdict[int, RowCounts]:
+    """Count rows (SQL, with its condition) and their cells, by first block."""
     query = (
-        f"select _segment, count({counted}), min(_row), max(_row), count(_raw) > 0 "  # noqa: S608 - quoted
+        f"select _segment, count(*), min(_row), max(_row), count(_raw) > 0 "  # noqa: S608 - quoted
         f"from {rows} group by 1 order by 1"
     )
     counts = defaultdict[int, RowCounts](RowCounts)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from transforms.block_range import BlockRange
+from transforms.duck import Connection
 from transforms.objects import StoredFile
 from transforms.scratch import scratch_folder
 from transforms.stores.store import Store, asked_together, content_sha256, content_size
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.load.volumes import RunFiles
+from transforms.warehouse.load.volumes import run_sources, write_index
 from transforms.warehouse.log.snapshot import Snapshot
-from transforms.warehouse.manifests.data_files import ALL_TABLES
+from transforms.warehouse.manifests.data_files import ALL_TABLES, rows_sql
 from transforms.warehouse.manifests.data_files import FOLDER as DATA
 from transforms.warehouse.manifests.manifest import About, volume_of, write_manifest
+from transforms.warehouse.manifests.manifest_rows import read_times
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
-from transforms.warehouse.manifests.shapes import Volume
+from transforms.warehouse.manifests.shapes import Volume, shapes_of
 
 INDEX = "index"
 STATE = "state"
@@ -39,32 +41,39 @@ def store_new(backing: Backing, folder: str, blocks: BlockRange, path: Path) -> 
 
 def store_volume(
     backing: Backing,
-    run: RunFiles,
+    con: Connection,
     base: Snapshot,
+    data: Mapping[str, Path],
     segments: Sequence[LoadedSegment],
     receipts: Sequence[Receipt],
 ) -> Volume:
-    """Put the files of a volume, the manifest last, which is written here; describe it.
+    """Put the files of a volume, with its index file and, last, its manifest; describe it.
 
-    `base` is the snapshot upon which it was built.
+    `data` are the files of its rows, see `Volume.data`; `base` is the snapshot upon which it was
+    built.
     """
     blocks = BlockRange(segments[0].blocks.first, segments[-1].blocks.last)
-    folders = [STATE if table == ALL_TABLES else f"{DATA}/{table}" for table in run.data]
-    files = [*zip(folders, run.data.values(), strict=True)]
-    if run.index:
-        files.append((INDEX, run.index))
+    shapes, times = shapes_of(receipts), None
+    if "blocks" in data and "vega_time" in shapes["blocks"].columns:
+        columns = shapes["blocks"].column_list()
+        times = read_times(con, rows_sql("blocks", columns, [data["blocks"]]))
 
     def put(file: tuple[str, Path]) -> StoredFile:
         return store_new(backing, file[0], blocks, file[1])
 
-    stored = [*asked_together(backing.store, put, files)]
-    index = stored.pop() if run.index else None
-    data = dict(zip(run.data, stored, strict=True))
-    about = About(base.warehouse, base.number, data, index, run.times)
     with scratch_folder(backing.scratch) as scratch:
-        path = scratch / "manifest.parquet"
-        write_manifest(path, about, segments, receipts)
-        manifest = store_new(backing, STATE if ALL_TABLES in data else "manifests", blocks, path)
+        folders = (STATE if table == ALL_TABLES else f"{DATA}/{table}" for table in data)
+        files = [*zip(folders, data.values(), strict=True)]
+        if path := write_index(con, scratch, run_sources(data, shapes)):
+            files.append((INDEX, path))
+        stored = [*asked_together(backing.store, put, files)]
+        index = stored.pop() if path else None
+        rows = dict(zip(data, stored, strict=True))
+        about = About(base.warehouse, base.number, rows, index, times)
+        manifest_path = scratch / "manifest.parquet"
+        write_manifest(manifest_path, about, segments, receipts)
+        folder = STATE if ALL_TABLES in data else "manifests"
+        manifest = store_new(backing, folder, blocks, manifest_path)
     return volume_of(manifest, about, segments, receipts)
 
 

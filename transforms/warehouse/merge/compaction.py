@@ -17,7 +17,6 @@ from transforms.tables.registry import TableSchema
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.rendering import rendering_problem
 from transforms.warehouse.load.volume_storage import store_volume
-from transforms.warehouse.load.volumes import finish_run
 from transforms.warehouse.log.log import Log
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.data_files import joined_sql, rows_sql, write_sql
@@ -78,8 +77,7 @@ def _merge(
             with backing.files.hold(files):
                 paths = [backing.files.path(file) for file in files]
                 _merge_table(con, data[table], paths, shapes[table], mine)
-        run = finish_run(con, scratch, data, shapes)
-    return store_volume(backing, run, snapshot, segments, receipts)
+        return store_volume(backing, con, snapshot, data, segments, receipts)
 
 
 def _merge_table(

@@ -81,12 +81,6 @@ def unnamed(
         yield from (info for info in listing[folder] if info.key not in keys)
 
 
-def named_blocks(key: str) -> BlockRange | None:
-    """The blocks that a file's name says; None where it is not of a run of segments."""
-    match = _BLOCKS.match(key)
-    return BlockRange(int(match[1]), int(match[2])) if match else None
-
-
 class Coverage:
     """Which files hold nothing but what volumes that are there hold too."""
 
@@ -103,9 +97,9 @@ class Coverage:
 
     def is_removable(self, key: str) -> bool:
         """Whether a file is not named, and the volumes hold all blocks that its name says."""
-        blocks = named_blocks(key)
         if key in self._named_keys:
             return False
-        if blocks is None:  # what somebody else put there is not ours to delete
-            return _OTHERS.fullmatch(key) is not None
-        return any(run.holds(blocks) for run in self._runs)
+        if match := _BLOCKS.match(key):
+            blocks = BlockRange(int(match[1]), int(match[2]))
+            return any(run.holds(blocks) for run in self._runs)
+        return _OTHERS.fullmatch(key) is not None  # what somebody else put there is not ours

@@ -36,7 +36,7 @@ from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES, known_tables, primary_key
 from transforms.warehouse.load import loader
-from transforms.warehouse.load.volumes import RunFiles, write_run
+from transforms.warehouse.load.volumes import write_tables
 from transforms.warehouse.manifests.manifest import manifest_receipts, read_about, read_manifest
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.warehouse import Warehouse
@@ -485,11 +485,11 @@ def test_bad_segments_of_a_batch_do_not_cost_many_tries_of_the_others(
         history_segment(tmp_path / "s", first=first, last=first + 1, tables=wrong)
     tries: list[int] = []
 
-    def counting(*args: Any) -> tuple[RunFiles, list[Receipt]]:
-        tries.append(len(args[1]))
-        return write_run(*args)
+    def counting(*args: Any) -> tuple[dict[str, Path], list[Receipt]]:
+        tries.append(len(args[2]))
+        return write_tables(*args)
 
-    monkeypatch.setattr(loader, "write_run", counting)
+    monkeypatch.setattr(loader, "write_tables", counting)
     report = load_folder(tmp_path / "w", tmp_path / "s")
     assert len(report.failures) == len(bad)
     assert len({known.blocks for known in report.receipts}) == 12 - len(bad)
