@@ -54,11 +54,12 @@ class PublicLake:
     manifests: tuple[str, ...] = ()
     absent: Sequence[str] = ()
 
-    @property
-    def views(self) -> Views:
-        """All views over it."""
+    def views(self, snapshot: str) -> Views:
+        """All views over it; `snapshot` is the statement of `snapshot_line`."""
         views = Views.of(self.tables, self.manifests, self.absent)
-        views.fixed += conditions_view(views.lists.name([self.conditions]))
+        views.fixed += conditions_view(views.listed([self.conditions]))
+        meaning = quote_text(_SNAPSHOT_MEANING)
+        views.states += [snapshot, f"comment on table strata.snapshot is {meaning}"]
         return views
 
 
@@ -99,14 +100,9 @@ def snapshot_line(snapshot: int, last_block: int, time: str, lake: PublicLake) -
 
 def public_statements(lake: PublicLake, snapshot: str) -> str:
     """The text of all statements; `snapshot` is the one of `snapshot_line`."""
-    lines = (" ".join(map(str.strip, each.splitlines())) for each in _all(snapshot, lake.views.all))
+    lines = (" ".join(map(str.strip, each.splitlines())) for each in lake.views(snapshot).all)
     header = _HEADER.format(chain=lake.chain_id, address=lake.address)
     return header + "".join(f"{line};\n" for line in lines)
-
-
-def _all(snapshot: str, views: Sequence[str]) -> list[str]:
-    comment = f"comment on table strata.snapshot is {quote_text(_SNAPSHOT_MEANING)}"
-    return ["create schema strata", snapshot, comment, *views]
 
 
 def lasting(statements: str) -> str:
@@ -129,7 +125,7 @@ def write_database(path: Path, lake: PublicLake, snapshot: str, scratch: Path) -
     """
     with working_connection(scratch, size=0) as con:
         empty = _without_rows(con, lake, scratch)
-    run_statements(path, _all(snapshot, [*empty.views.all, *lake.views.lists.statements()]))
+    run_statements(path, [*empty.views(snapshot).all, *lake.views(snapshot).lists])
 
 
 def _without_rows(con: Connection, lake: PublicLake, scratch: Path) -> PublicLake:

@@ -32,8 +32,6 @@ from transforms.warehouse.questions.holdings import Holdings
 from transforms.warehouse.questions.range_choice import SegmentChoice, choose_range
 from transforms.warehouse.warehouse import Warehouse
 
-_NAMED = 10  # of the runs of blocks that are loaded
-
 UNFINISHED = ".strata-copy-"
 """How folders beside a copy are named in which it is written; the next one removes killed ones."""
 
@@ -51,7 +49,6 @@ def write_copy(
     in place of an earlier copy. Raises `ConfigError` where another file is there, or a table is
     unknown, `IntegrityError` where rows are lost: in a copy nobody could tell.
     """
-    _check_outside(warehouse, path)
     check_file(path)
     folder = path.absolute().parent
     sweep_scratch(folder, UNFINISHED)
@@ -59,11 +56,10 @@ def write_copy(
         fresh, catalog = scratch / "copy.duckdb", warehouse.loaded_catalog()
         if losses := [loss for loss in catalog.snapshot.losses if loss.touches(blocks)]:
             raise LostRowsError(warehouse.describe(), losses)
-        if not warehouse.in_folder:  # no more is fetched than need be
-            catalog = catalog.over(Extent(blocks))
+        catalog = catalog.over(Extent(blocks))  # no more is fetched, or read, than need be
         size = sum(volume.size for volume in catalog.volumes)
         with (
-            warehouse.views(None if warehouse.in_folder else catalog) as views,
+            warehouse.views(catalog) as views,
             working_connection(scratch, memory_limit=warehouse.backing.memory_limit) as con,
             attached(con, views.resolve(), "current", "(read_only)"),
             new_database(con, fresh, "fresh", size),
@@ -85,13 +81,6 @@ def check_file(path: Path) -> None:
         )
 
 
-def _check_outside(warehouse: Warehouse, path: Path) -> None:
-    data = warehouse.backing.store.path("data")
-    for folder in filter(None, (warehouse.cache, data and data.parent)):
-        if path.resolve().is_relative_to(folder.resolve()):
-            raise ConfigError(f"{path} is in the warehouse's own folder: name a file elsewhere")
-
-
 def choose_segments(warehouse: Warehouse, start: Bound | None, end: Bound | None) -> SegmentChoice:
     """The segments that a copy from one bound to another has; see `choose_range`.
 
@@ -101,13 +90,10 @@ def choose_segments(warehouse: Warehouse, start: Bound | None, end: Bound | None
     choice = choose_range(Holdings(catalog), start, end)
     if not start or not end or start.block is None or end.block is None:
         return choice
-    blocks, runs = BlockRange(start.block, end.block), union(catalog.blocks)
-    if difference((blocks,), runs):
-        more = f" and {len(runs) - _NAMED} more runs" if len(runs) > _NAMED else ""
-        raise RangeError(
-            f"of blocks {blocks} not all are loaded: {catalog.store.describe()} holds "
-            f"{', '.join(map(str, runs[:_NAMED]))}{more}"
-        )
+    blocks = BlockRange(start.block, end.block)
+    for gap in difference((blocks,), union(catalog.blocks)):
+        what = f"of blocks {blocks} not all are loaded"
+        raise RangeError(f"{what}: {catalog.store.describe()} lacks {gap}")
     return choice
 
 

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from transforms.duck import new_database, quote_text, working_connection
+from transforms.duck import new_database, working_connection
 from transforms.duck_files import FOREIGN_LOG, log_beside, remove_log
 from transforms.errors import IntegrityError
 from transforms.files import commit_file, new_file
@@ -117,19 +117,13 @@ class CatalogFile:
         # Only who makes a file needs to know what its views are: that is a tenth of our modules.
         from transforms.warehouse.views.catalog_views import catalog_views
 
-        snapshot = catalog.snapshot
-        catalog.files.bring(snapshot.readable())
+        catalog.files.bring(catalog.snapshot.readable())
         views = catalog_views(catalog)
-        record = _Record(content=self._content(catalog), views=_hash(views.fixed))
-        statements = [*views.lists.statements(), *views.states]
-        if former is None or record.views != former.views:
+        record, statements = _Record("", self._content(catalog), _hash(views.fixed)), views.all
+        if former is not None and record.views == former.views:
+            statements = [*views.lists, *views.states]
+        else:
             path.unlink(missing_ok=True)
-            statements = ["create schema strata", *views.all]
-        shown = (
-            f"{quote_text(catalog.chain_id)} as chain_id, {snapshot.number}::bigint as snapshot, "
-            f"{quote_text(self.backing.files.folder)} as warehouse"
-        )
-        statements.append(f"create or replace table strata.snapshot as select {shown}")
         run_statements(path, statements)
         return replace(record, file=content_sha256(path))
 

@@ -30,8 +30,14 @@ def catalog_views(catalog: Catalog) -> Views:
     ]
     manifests = [pattern(volume.file) for volume in catalog.history()]
     views = Views.of(tables, manifests, absent_names(by_name))
-    if captures := catalog.snapshot.captures:
-        views.fixed += _capture_views(views.lists.name([pattern(captures)]))
+    snapshot = catalog.snapshot
+    views.states.append(
+        "create or replace table strata.snapshot as select "
+        f"{quote_text(catalog.chain_id)} as chain_id, {snapshot.number}::bigint as snapshot, "
+        f"{quote_text(catalog.files.folder)} as warehouse"
+    )
+    if captures := snapshot.captures:
+        views.fixed += _capture_views(views.listed([pattern(captures)]))
     return views
 
 

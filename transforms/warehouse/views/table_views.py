@@ -60,12 +60,12 @@ class ViewedTable:
     groups: Sequence[FileGroup]
     as_of: int | None = None
 
-    def source(self, lists: FileLists) -> str:
+    def source(self, views: Views) -> str:
         """SQL over all its rows: one reader for each group.
 
         `union_by_name` would open every file for every view, each time a database is written.
         """
-        readers = [group.rows(lists.name(group.files)) for group in self.groups]
+        readers = [group.rows(views.listed(group.files)) for group in self.groups]
         there = {fold_case(column.name) for group in self.groups for column in group.columns}
         columns = self.shape.column_list()
         if not there.issuperset(fold_case(column.name) for column in columns):
@@ -73,39 +73,34 @@ class ViewedTable:
         return f"({' union all by name '.join(f'from {reader}' for reader in readers)})"
 
 
-class FileLists:
-    """Lists of files as functions of the database: each is there once, whatever names it."""
-
-    def __init__(self) -> None:
-        self._names: dict[tuple[str, ...], str] = {}
-
-    def name(self, files: Sequence[str]) -> str:
-        """SQL for a list."""
-        return self._names.setdefault(tuple(files), f"strata.files_{len(self._names) + 1}()")
-
-    def statements(self) -> Iterator[str]:
-        """What makes the functions."""
-        for files, name in self._names.items():
-            listed = ", ".join(map(quote_text, files))
-            yield f"create or replace macro {name} as [{listed}]"
-
-
 @dataclass(slots=True)
 class Views:
-    """The statements that make views, in a database that has a schema `strata`.
+    """The statements that make views, in an empty database.
 
-    `lists` say which files there are and `states` as of which block; they may be run again for
-    other files and blocks where `fixed` is the same text, which leaves the views as they are.
+    `files` are the lists of files, each a function of the database; they and `states`, which say as
+    of which block, may be made again where `fixed` is the same text: the views stay as they are.
     """
 
-    lists: FileLists = field(default_factory=FileLists)
+    files: dict[tuple[str, ...], str] = field(default_factory=dict)
     fixed: list[str] = field(default_factory=list)
     states: list[str] = field(default_factory=list)
 
+    def listed(self, files: Sequence[str]) -> str:
+        """SQL for a list of files, which is there once, whatever names it."""
+        return self.files.setdefault(tuple(files), f"strata.files_{len(self.files) + 1}()")
+
+    @property
+    def lists(self) -> list[str]:
+        """What makes the lists."""
+        return [
+            f"create or replace macro {name} as [{', '.join(map(quote_text, files))}]"
+            for files, name in self.files.items()
+        ]
+
     @property
     def all(self) -> list[str]:
-        """All of them, in order."""
-        return [*self.lists.statements(), *self.fixed, *self.states]
+        """All statements, in order."""
+        return ["create schema strata", *self.lists, *self.fixed, *self.states]
 
     @classmethod
     def of(
@@ -114,12 +109,12 @@ class Views:
         """The views of tables; those of documented tables that are `absent` are empty."""
         views = cls(fixed=["create schema exact", *utc_macro()])
         for table in tables:
-            views.fixed += _table_views(table, table.source(views.lists))
+            views.fixed += _table_views(table, table.source(views))
             views.states += _table_comments(table)
         for name in absent:
             views.fixed += _empty_view(name)
         if manifests:
-            files = views.lists.name(manifests)
+            files = views.listed(manifests)
             views.fixed.append(f"create view strata.segments as from {segments_source(files)}")
             views.fixed.append(f"create view strata.receipts as from {receipts_source(files)}")
         shapes = {table.name: table.shape for table in tables}
