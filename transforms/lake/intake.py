@@ -14,9 +14,9 @@ from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
-from transforms.duck import Connection, new_database, quote_name
+from transforms.duck import Connection, new_database, quote_name, working_connection
 from transforms.errors import IntegrityError
-from transforms.lake.parquet_files import lake_reader, readable_file
+from transforms.lake.parquet_rows import readable_file
 from transforms.scratch import scratch_folder
 from transforms.tables.file_columns import file_columns
 from transforms.tables.registry import HISTORY_TABLES, TableSchema
@@ -50,7 +50,7 @@ def take_run(
     by_table = sorted(receipts, key=lambda receipt: (receipt.table, receipt.blocks))
     with (
         scratch_folder(backing.scratch) as scratch,
-        lake_reader(scratch, backing.memory_mb) as con,
+        working_connection(scratch, memory_limit=backing.rendering_limit) as con,
     ):
         for table, group in groupby(by_table, key=attrgetter("table")):
             its, paths = [*group], files.get(table, ())
@@ -122,7 +122,7 @@ def take_state(backing: Backing, manifest: Path, tables: Mapping[str, Path]) -> 
         )
     with (
         scratch_folder(backing.scratch) as scratch,
-        lake_reader(scratch, backing.memory_mb) as con,
+        working_connection(scratch, memory_limit=backing.rendering_limit) as con,
     ):
         path = scratch / "state.duckdb"
         receipts = [r for r in manifest_receipts([manifest]) if r.table in tables]

@@ -1,20 +1,27 @@
-"""What the lake's tables of current state are made of: the newest one of a warehouse."""
+"""The newest current state of a warehouse as files of the lake.
+
+DuckDB writes a Parquet file of a table, and before anybody sees it, it is read again: the CSV is
+rendered from it alone and held against its receipt (spec 2.8).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from threading import Lock
 
-from transforms.duck import Connection
+from transforms.duck import Connection, naming_large, working_connection
+from transforms.errors import IntegrityError
 from transforms.files import link
-from transforms.lake.parquet_files import lake_reader, write_file
 from transforms.scratch import scratch_folder
 from transforms.tables.file_columns import file_rows
-from transforms.warehouse.manifests.data_files import state_sql
+from transforms.tables.registry import Column
+from transforms.warehouse.checks.file_check import csvs_problem
+from transforms.warehouse.load.rendering import readable
+from transforms.warehouse.manifests.data_files import state_sql, write_sql
 from transforms.warehouse.manifests.manifest import manifest_receipts
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.manifests.shapes import Volume
@@ -60,8 +67,35 @@ def state_rows(warehouse: Warehouse) -> Iterator[StateRows | None]:
     with (
         backing.files.hold([file, manifest]),
         scratch_folder(backing.scratch) as scratch,
-        lake_reader(scratch, backing.memory_mb, file.size) as con,
+        working_connection(scratch, size=file.size, memory_limit=backing.rendering_limit) as con,
     ):
         path, manifest_path = map(backing.files.path, (file, manifest))
         receipts = {receipt.table: receipt for receipt in manifest_receipts([manifest_path])}
         yield StateRows(states[-1], receipts, path, manifest_path, con)
+
+
+def write_file(
+    con: Connection, rows: Callable[[Sequence[Column]], str], receipt: Receipt, scratch: Path
+) -> Path:
+    """Write a table as of the segment of its receipt, and prove it; `rows` gives SQL for columns.
+
+    The same rows give the same bytes. Raises `IntegrityError` where the file does not render to
+    what the receipt says.
+    """
+    table, columns = receipt.table, receipt.schema.columns
+    path = scratch / f"{table}.parquet"
+    with naming_large(f"table {table} as Parquet", scratch):
+        row_bytes = receipt.bytes // max(receipt.rows, 1)
+        con.execute(write_sql(rows(columns), path, row_bytes, is_unique=False))
+    with readable_file(path, scratch):
+        if problem := csvs_problem(con, path, [receipt], scratch):
+            raise IntegrityError(
+                f"table {table}, written as Parquet: {problem}: nothing of it goes into the lake; "
+                "report it, with the segment"
+            )
+    return path
+
+
+def readable_file(path: Path, scratch: Path) -> AbstractContextManager[None]:
+    """Say of a file of the lake that it cannot be read: an `IntegrityError`."""
+    return readable(f"{path.name} of the lake", scratch, "strata verify says what mends it")

@@ -15,8 +15,7 @@ from tests.segments_kit import table_rows
 from tests.transforms.warehouse_kit import history_segment, load_folder
 from transforms.duck import working_connection
 from transforms.errors import IntegrityError
-from transforms.lake.parquet_files import lake_reader, readable_file, write_file
-from transforms.memory import MEMORY_MB
+from transforms.lake.parquet_rows import readable_file, write_file
 from transforms.tables.registry import Column
 from transforms.warehouse.checks.file_check import csvs_problem
 from transforms.warehouse.manifests.data_files import joined_sql
@@ -81,7 +80,7 @@ def test_another_process_writes_the_same_bytes(
 ) -> None:
     program = (
         "import sys; from pathlib import Path; "
-        "from tests.transforms.lake import test_parquet_files as t; "
+        "from tests.transforms.lake import test_parquet_rows as t; "
         "from transforms.warehouse.warehouse_address import open_warehouse; "
         "print(t.written(open_warehouse(Path(sys.argv[1])), Path(sys.argv[2]), 3))"
     )
@@ -114,7 +113,7 @@ def test_a_file_of_other_rows_than_its_receipt_is_found(
     first, second = _receipts(warehouse, "withdrawals")
     path = _file(warehouse, tmp_path, first)
 
-    with lake_reader(tmp_path, MEMORY_MB) as con:
+    with working_connection(tmp_path) as con:
         assert csvs_problem(con, path, [first], tmp_path) == ""
         assert f"segment {second.blocks} no longer renders" in csvs_problem(
             con, path, [second], tmp_path
@@ -128,7 +127,7 @@ def test_a_file_that_is_cut_short_cannot_be_read(warehouse: Warehouse, tmp_path:
 
     with (
         pytest.raises(IntegrityError, match=r"withdrawals.parquet of the lake cannot be read"),
-        lake_reader(tmp_path, MEMORY_MB) as con,
+        working_connection(tmp_path) as con,
         readable_file(path, tmp_path),
     ):
         csvs_problem(con, path, [first], tmp_path)
