@@ -172,7 +172,7 @@ unit: programs
 	$(BIN)/python -m pytest $(WORKERS)
 
 # pytest rewrites and compiles the tests once here, instead of in each worker.
-compiled: programs
+compiled: cluster
 	@output=$$($(BIN)/python -m pytest --collect-only --quiet 2>&1) || { echo "$$output"; exit 1; }
 
 programs: setup weed servers duckdb15 kernel promtool $(DUCKDB_EXTENSIONS_STAMP)

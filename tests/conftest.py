@@ -118,12 +118,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Let a server start that will be wanted, so that nobody waits for it."""
     gc.collect()
     gc.freeze()  # what was imported stays: no collection needs to look at it again
-    if session.items:
-        from tests.known_views import take_known_views
+    gc.set_threshold(10_000, 20, 20)  # collecting more often, a fiftieth of the time finds little
+    if not session.items or session.config.option.collectonly:
+        return
+    from tests.known_views import take_known_views
 
-        take_known_views()
+    take_known_views()
     kit = sys.modules.get("tests.weed_kit")
-    if kit and session.items and "tests.s3_kit" in sys.modules:
+    if kit and "tests.s3_kit" in sys.modules:
         kit.start_shared()
 
 

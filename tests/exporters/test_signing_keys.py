@@ -8,6 +8,7 @@ from base64 import b64decode, b64encode
 from pathlib import Path
 
 import pytest
+from minisign import KeyPair
 
 from exporters.signing_keys import PublicKey, Signer, check_signature, read_public_key
 from tests.minisign_kit import PUBLIC_KEY, SECRET_KEY, minisign
@@ -58,6 +59,10 @@ def test_a_locked_key_needs_its_password(tmp_path: Path) -> None:
         _ = Signer(path).key
     key = Signer(path, "secret").key
     assert key.get_public_key() == read_public_key(LOCKED_PUBLIC)
+    other = KeyPair.generate()  # of what minisign locks each password takes seconds to try
+    other.secret_key.encrypt("secret", opslimit=2**15, memlimit=2**24)
+    path.write_bytes(bytes(other.secret_key))
+    assert Signer(path, "secret").key.get_public_key() == other.public_key
     with pytest.raises(ConfigError, match="with STRATA_SIGNING_PASSWORD: wrong password"):
         _ = Signer(path, "Secret").key
 
