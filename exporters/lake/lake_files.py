@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -24,7 +25,7 @@ from transforms.warehouse.manifests.shapes import Volume
 SEGMENT_TABLES = (*history_tables(), MANIFESTS)
 """The tables of a lake that grow by segments; those of current state are written anew whole."""
 
-_ATTEMPTS = 3
+_RETRIES = 2
 
 
 @dataclass
@@ -79,13 +80,10 @@ class Lake:
 
         Raises `IntegrityError` where it is gone, or not what its name says.
         """
-        for retries in reversed(range(_ATTEMPTS)):
-            try:
-                self._fetch(table, file, copy)
-                break
-            except (ConnectionError, IntegrityError):
-                if not retries:
-                    raise
+        for _ in range(_RETRIES):
+            with suppress(ConnectionError, IntegrityError):
+                return self._fetch(table, file, copy)
+        return self._fetch(table, file, copy)
 
     def _fetch(self, table: str, file: ActiveFile, copy: Path) -> None:
         place, remedy = self.place(table, file.name), "strata verify says what mends it"

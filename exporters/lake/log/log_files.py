@@ -41,8 +41,8 @@ _CONFIGURATION = {
 }
 
 
-_COMMIT = re.compile(r"(\d{20})\.json")
-_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
+_COMMIT = re.compile(r"\d{20}\.json")
+_CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.parquet")
 _TEXTS = pa.map_(pa.string(), pa.string())
 _ADD = {"path": pa.string(), "partitionValues": _TEXTS, "size": pa.int64()}
 _ADD |= {"modificationTime": pa.int64(), "dataChange": pa.bool_(), "stats": pa.string()}
@@ -147,7 +147,7 @@ def checkpoint_bytes(version: TableVersion) -> tuple[bytes, bytes]:
 
 def last_commit(names: Iterable[str]) -> int:
     """The number of the last commit among files of a log; -1 where none is."""
-    return _greatest(_COMMIT, names)
+    return max((int(name[:20]) for name in names if _COMMIT.fullmatch(name)), default=-1)
 
 
 def read_log(reader: ObjectReader, folder: str, last: int | None = None) -> dict[str, bytes]:
@@ -183,9 +183,8 @@ def parsed_files(files: Mapping[str, bytes]) -> TableVersion | None:
     name, version = "", TableVersion()
     try:
         for name, data in files.items():
-            number = max(_number(_COMMIT, name), _number(_CHECKPOINT, name))
-            if number >= 0:
-                version = version.following(number, _actions(name, data))
+            if name != HINT:
+                version = version.following(int(name[:20]), _actions(name, data))
         if version.number < 0:
             return None
         problem = version.problem
@@ -201,9 +200,10 @@ def outdated(times: Mapping[str, float], horizon: float) -> list[str]:
 
     The oldest come first: where a commit is, those after it are.
     """
-    numbers = {name: max(_number(_COMMIT, name), _number(_CHECKPOINT, name)) for name in times}
-    base = _greatest(_CHECKPOINT, (name for name in times if times[name] <= horizon))
-    return sorted(name for name, number in numbers.items() if -1 < number < base)
+    checkpoints = {name for name in times if _CHECKPOINT.fullmatch(name)}
+    base = max((name for name in checkpoints if times[name] <= horizon), default="")[:20]
+    ours = checkpoints.union(filter(_COMMIT.fullmatch, times))
+    return sorted(name for name in ours if name[:20] < base)
 
 
 def _actions(name: str, data: bytes) -> Iterator[Action]:
@@ -228,15 +228,6 @@ def _actions(name: str, data: bytes) -> Iterator[Action]:
 
 def _line(action: Action) -> bytes:
     return f"{json.dumps(action, separators=(',', ':'))}\n".encode()
-
-
-def _number(pattern: re.Pattern[str], name: str) -> int:
-    match = pattern.fullmatch(name)
-    return int(match[1]) if match else -1
-
-
-def _greatest(pattern: re.Pattern[str], names: Iterable[str]) -> int:
-    return max((_number(pattern, name) for name in names), default=-1)
 
 
 def _hinted(data: bytes) -> int:

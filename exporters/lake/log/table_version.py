@@ -126,11 +126,6 @@ class TableVersion:
         )
         return schema.get("fields", [])
 
-    @cached_property
-    def columns(self) -> Mapping[str, str]:
-        """Its plain columns: Delta's types by name."""
-        return {each["name"]: each["type"] for each in self.fields if isinstance(each["type"], str)}
-
     @property
     def problem(self) -> str:
         """What is wrong with its files; empty where nothing is."""
@@ -140,7 +135,7 @@ class TableVersion:
         for lower, upper in pairwise(self.files):
             if lower.csv or upper.csv or lower.blocks.overlaps(upper.blocks):
                 return f"it has rows twice, in {lower.name} and {upper.name}"
-        return "" if self.columns else "no commit of it says what columns the table has"
+        return "" if self.fields else "no commit of it says what columns the table has"
 
     def lacks(self, segments: Sequence[BlockRange]) -> list[BlockRange]:
         """Those of the segments (ascending) that are not whole in its files."""
