@@ -1,6 +1,7 @@
 """The CSV dialect of spec 2.8.1-5, which is PostgreSQL's `COPY ... (FORMAT csv, HEADER)`.
 
-DuckDB reads and writes it exactly with the options below; a test holds them against an oracle.
+DuckDB reads it exactly with the options below; a test holds them, and what is written, against an
+oracle.
 """
 
 from __future__ import annotations
@@ -30,16 +31,24 @@ def read_sql(files: Sequence[Path], columns: Sequence[str], longest_row: int = 0
     )
 
 
-def copy_sql(query: str, path: Path, *, header: bool, null: str = "") -> str:
-    """SQL that writes a query of text columns as CSV: quoted only where spec 2.8.2-3 says.
+def line_sql(cells: Sequence[tuple[str, bool]], null: str = "") -> str:
+    """SQL for the line of a row of text columns: quoted only where spec 2.8.2-3 says.
 
-    `COMMENT ''` keeps values that hold `#` unquoted; `null` is the NULL string.
+    `cells` are their names, and whether a column has but texts that need no quotes; `null` is the
+    NULL string.
     """
-    return (
-        f"copy ({query}) to {quote_text(path)} (format csv, header {str(header).lower()}, "
-        f"""delimiter ',', quote '"', escape '"', nullstr {quote_text(null)}, comment '', """
-        "use_tmp_file false)"
-    )
+    parts = (_cell(quote_name(name), null, is_plain=is_plain) for name, is_plain in cells)
+    line = ", ',', ".join(parts)
+    return f"concat({line}, chr(10))"
+
+
+def _cell(text: str, null: str, *, is_plain: bool) -> str:
+    """SQL for the text of a cell; a NULL is no text, as which `concat` takes it."""
+    if not is_plain or null:
+        quoted = f"""'"' || replace({text}, '"', '""') || '"'"""
+        is_quoted = f"{text} = {quote_text(null)} or regexp_matches({text}, '[,\"\\r\\n]')"
+        text = f"case when {is_quoted} then {quoted} else {text} end"
+    return f"coalesce({text}, {quote_text(null)})" if null else text
 
 
 def header_names(line: bytes) -> tuple[str, ...]:

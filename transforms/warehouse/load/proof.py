@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import BinaryIO
 
 from transforms.errors import SegmentError
 from transforms.segments.segment_zip import TableFile
+from transforms.warehouse.load.row_text import RowText
 
-_CHUNK = 1 << 20
+_CHUNK = 1 << 18
 _CONTEXT_BYTES = 30
 
 
@@ -16,7 +16,7 @@ class ProofError(SegmentError):
     """A rendered table differs from its source; the message names the first differing place."""
 
 
-def proven_body(file: TableFile, rendered: BinaryIO) -> Iterator[bytes]:
+def proven_body(file: TableFile, rendered: RowText) -> Iterator[bytes]:
     """Yield a table's body from `rendered`, each chunk compared with the source file first.
 
     Raises `ProofError` at the first byte that differs or lacks.

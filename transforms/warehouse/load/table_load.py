@@ -25,7 +25,7 @@ from transforms.tables.file_columns import file_rows
 from transforms.tables.registry import HISTORY_TABLES, Column, TableSchema
 from transforms.warehouse.load.proof import ProofError, proven_body
 from transforms.warehouse.load.raw_cells import row_counts
-from transforms.warehouse.load.rendering import portions, write_csv
+from transforms.warehouse.load.row_text import row_text
 from transforms.warehouse.load.segment_checks import check_keys_and_heights
 from transforms.warehouse.manifests.data_files import empty_sql, rows_sql, write_sql
 from transforms.warehouse.manifests.receipts import Receipt
@@ -99,7 +99,7 @@ class TableLoad:
     ) -> list[list[Receipt]]:
         """The receipts of files, grouped by their schemas, that were written and proven."""
         self._write(groups, exact=exact)
-        return [[r for some in portions(files) for r in self._prove(some)] for files in groups]
+        return [self._prove(files) for files in groups]
 
     def _write(self, groups: Sequence[Sequence[TableFile]], *, exact: bool) -> None:
         """Read and type the rows of all files and write them, in one statement.
@@ -146,13 +146,10 @@ class TableLoad:
         first, last = (file.segment.blocks.first for file in (files[0], files[-1]))
         rows = f"{self._source(schema.columns)} where _segment between {first} and {last}"
         counts = row_counts(self.con, rows)
-        path = self.scratch / f"{self.table}.rendered"
         raw = any(count.has_texts for count in counts.values())
-        write_csv(self.con, rows, schema, path, raw=raw)
-        with path.open("rb") as stream:
+        with row_text(self.con, rows, schema, raw=raw) as text:
             for file in files:
-                self._pass_on(file, proven_body(file, stream))
-        path.unlink()
+                self._pass_on(file, proven_body(file, text))
         for file in files:
             if not counts[file.segment.blocks.first].are_numbered(file.rows):
                 raise SegmentError(
