@@ -12,19 +12,22 @@ all of them can be asked.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from hashlib import md5
 
-from transforms.duck import Connection
+import pyarrow as pa
+import pyarrow.compute as pc
+from isal import isal_zlib
 
 MOST_KEYS = 1_000_000
 """How many values a filter has at the most; it then takes 2 MiB."""
 
 _BITS_FOR_KEY = 10
-_PROBES = 4
 _LEAST_BITS = 64
-_HALF = 2**32
+_WORD = 64
+# Odd, with as many ones as noughts: the upper bits of a product depend on all of a hash.
+_FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F)
 _KEPT_KEYS = 1024
 
 
@@ -37,46 +40,34 @@ class KeyFilter:
     def may_have(self, value: str) -> bool:
         """Whether a file may have a value; never False for one that it has."""
         bits = self.bits
-        last = 8 * len(bits) - 1
-        for place in _places(value) if bits else ():
-            at = place & last
+        unused = _WORD - (8 * len(bits) - 1).bit_length()
+        for product in _products(value) if bits else ():
+            at = product >> unused
             if not bits[at >> 3] & (128 >> (at & 7)):
                 return False
         return True
 
 
 @lru_cache(_KEPT_KEYS)  # a request asks many files for the same value
-def _places(value: str) -> tuple[int, ...]:
-    """The places of a value in a filter without end, as `filter_bits` has them in SQL."""
-    digest = md5(value.encode("utf-8", "replace"), usedforsecurity=False).digest()
-    low, step = (int.from_bytes(digest[at : at + 4], "little") for at in (8, 12))
-    return tuple(low + turn * step for turn in range(_PROBES))
+def _products(value: str) -> tuple[int, ...]:
+    """The numbers whose upper bits are the places of a value in a filter."""
+    (key_hash,) = key_hashes([value.encode("utf-8", "replace")])
+    return tuple(key_hash * factor % 2**_WORD for factor in _FACTORS)
 
 
-def filter_bits(con: Connection, column: str, rows: str) -> bytes:
-    """The bits of the filter of a column's values in some rows, both given in SQL; "" for none.
+def key_hashes(values: Iterable[bytes]) -> Iterable[int]:
+    """The hashes by which values are told apart: their CRC-32."""
+    return map(isal_zlib.crc32, values)
 
-    No bytes where there are too many values.
-    """
-    if not rows:
-        return bytes(_bit_count(0) // 8)
-    values = f"(select distinct {column} as value from {rows} where {column} is not null)"  # noqa: S608
-    ((count,),) = con.execute(f"select count(*) from {values}").fetchall()  # noqa: S608
-    if count > MOST_KEYS:
+
+def filter_bits(hashes: Sequence[int]) -> bytes:
+    """The bits of the filter of values with these hashes; none where there are too many."""
+    if len(hashes) > MOST_KEYS:
         return b""
-    size = _bit_count(count)
-    if not count:
-        return bytes(size // 8)
-    places = ", ".join(f"((low + {turn} * step) % {size})::bigint" for turn in range(_PROBES))
-    ((bits,),) = con.execute(
-        f"select bitstring_agg(place, 0, {size - 1})::blob from ("  # noqa: S608 - our own
-        f"select unnest([{places}]) as place from ("
-        f"select (half % {_HALF})::hugeint as low, (half // {_HALF})::hugeint as step from ("
-        f"select md5_number_lower(value) as half from {values})))"
-    ).fetchall()
+    length = max(_LEAST_BITS, _BITS_FOR_KEY * len(hashes)).bit_length()
+    bits = bytearray(2**length // 8)
+    for factor in _FACTORS:
+        products = pc.multiply(pa.array(hashes, pa.uint64()), pa.scalar(factor, pa.uint64()))
+        for at in pc.shift_right(products, pa.scalar(_WORD - length, pa.uint64())).to_pylist():
+            bits[at >> 3] |= 128 >> (at & 7)
     return bytes(bits)
-
-
-def _bit_count(count: int) -> int:
-    """How many bits the filter of so many values has."""
-    return 1 << max(_LEAST_BITS, _BITS_FOR_KEY * count).bit_length()

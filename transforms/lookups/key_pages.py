@@ -11,6 +11,7 @@ CRC-32 of all of these: SQLite itself has no checksums.
 from __future__ import annotations
 
 import sqlite3
+from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from isal import isal_zlib
 
 from transforms.duck import Connection
 from transforms.errors import IntegrityError
+from transforms.lookups.key_filter import MOST_KEYS, filter_bits, key_hashes
 
 PAGE_ROWS = 32
 """Rows of every page but the last of a table; a power of two."""
@@ -41,6 +43,8 @@ Kind = Literal["text", "time"]
 _TYPES = {"text": "text", "time": "integer"}
 _BEFORE_ALL = {"text": "", "time": -(2**63)}
 Key = tuple[Any, ...]
+Row = tuple[Any, ...]
+"""A row of a page table, as SQLite has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,26 +82,25 @@ class _Page(NamedTuple):
     def of(cls, row: Sequence[Any]) -> _Page:
         return cls(tuple(row[1:-4]), row[0], *row[-4:])
 
-    @classmethod
-    def made(cls, key: Key, number: int, following: Key | None, marks: bytes, body: bytes) -> _Page:
-        page = cls(key, number, 0, orjson.dumps(following), marks, body)
-        return cls(key, number, page.checksum(), page.following, marks, body)
-
     def checksum(self) -> int:
-        about = orjson.dumps([*self.key, self.number])
-        return isal_zlib.crc32(self.body, isal_zlib.crc32(self.marks + self.following + about))
+        return _checksum(self.number, orjson.dumps(self.key), self.following, self.marks, self.body)
 
     def next_key(self) -> Key | None:
         following = orjson.loads(self.following)
         return None if following is None else tuple(following)
 
 
-def write_pages(con: Connection, file: sqlite3.Connection, table: PageTable, rows: str) -> None:
-    """Make a page table of a new index file.
+def _checksum(number: int, key: bytes, following: bytes, marks: bytes, body: bytes) -> int:
+    """The checksum of a page whose key is given as JSON."""
+    return isal_zlib.crc32(body, isal_zlib.crc32(b"%d%b%b%b" % (number, key, following, marks)))
+
+
+def write_pages(con: Connection, file: sqlite3.Connection, table: PageTable, rows: str) -> bytes:
+    """Make a page table of a new index file; returns the filter of its first values.
 
     `rows` is SQL for DuckDB that gives, in the order of the key, its columns (times as
-    microseconds) and `row`, the JSON array of the row; "" for none. Raises `IntegrityError` where
-    they come in another order.
+    microseconds) and `row`, the JSON array of the row. Raises `IntegrityError` where they come in
+    another order.
     """
     columns = ", ".join(f"{name} {_TYPES[kind]} not null" for name, kind in table.key)
     # The bodies under the keys themselves would make a tree of five branches and six levels.
@@ -106,33 +109,39 @@ def write_pages(con: Connection, file: sqlite3.Connection, table: PageTable, row
         "following blob not null, marks blob not null, body blob not null)"
     )
     places = ", ".join("?" * (len(table.key) + 5))
+    hashes = array("I")
     file.executemany(
         f"insert into {table.name} values ({places})",  # noqa: S608 - our own names
-        (
-            (page.number, *page.key, page.crc, page.following, page.marks, page.body)
-            for page in _pages(con, table, rows)
-        ),
+        _pages(con, table, rows, hashes),
     )
     names = ", ".join(table.columns)
     file.execute(f"create index {table.name}_key on {table.name} ({names})")
+    return filter_bits(hashes)
 
 
-def prove_pages(con: Connection, file: sqlite3.Connection, table: PageTable, rows: str) -> bool:
-    """Whether a page table of an index file is what `rows` make; see `write_pages`."""
+def prove_pages(
+    con: Connection, file: sqlite3.Connection, table: PageTable, rows: str
+) -> bytes | None:
+    """Make the pages of an index file again: the filter of their first values, see `write_pages`.
+
+    None where the file has others.
+    """
+    hashes = array("I")
     stored = file.execute(f"select * from {table.name} order by page")  # noqa: S608 - our own
-    pages = zip_longest(map(_Page.of, stored), _pages(con, table, rows))
-    return all(_is_same(page, other) for page, other in pages)
+    pages = zip_longest(stored, _pages(con, table, rows, hashes))
+    return filter_bits(hashes) if all(_is_same(page, made) for page, made in pages) else None
 
 
-def _is_same(page: _Page | None, other: _Page | None) -> bool:
+def _is_same(stored: Row | None, made: Row | None) -> bool:
     """Whether two pages have the same rows, however they were deflated."""
-    if page is None or other is None or page.crc != page.checksum():
+    if stored is None or made is None:
         return False
-    if (page.key, page.number, page.following, page.marks) != (
-        *(other.key, other.number, other.following, other.marks),
-    ):
-        return False
-    return page.body == other.body or inflate(page.body) == inflate(other.body)
+    page, other = _Page.of(stored), _Page.of(made)
+    return (
+        page.crc == page.checksum()
+        and page._replace(crc=other.crc, body=other.body) == other
+        and (page.body == other.body or inflate(page.body) == inflate(other.body))
+    )
 
 
 def read_pages(
@@ -225,46 +234,62 @@ def page_rows(body: bytes) -> list[list[Any]]:
     return rows
 
 
-def _pages(con: Connection, table: PageTable, rows: str) -> Iterator[_Page]:
-    """The pages that rows make; without rows one that has none, as every key has its page."""
-    key, marks, body = table.first_key, b"", _EMPTY
-    number = 0
-    for following, next_marks, next_body in _bodies(con, table, rows):
-        if body is not _EMPTY:
-            yield _Page.made(key, number, following, marks, body)
-            key, number = following, number + 1
+def _pages(con: Connection, table: PageTable, rows: str, hashes: array[int]) -> Iterator[Row]:
+    """The pages that rows make; without rows one that has none, as every key has its page.
+
+    The hashes of their first values, where these are texts, are added to `hashes`.
+    """
+    number, key, marks, body = 0, table.first_key, b"", b""
+    dumped = orjson.dumps(key)
+    for next_key, next_marks, next_body in _bodies(con, table, rows, hashes):
+        following = orjson.dumps(next_key)
+        if body:
+            crc = _checksum(number, dumped, following, marks, body)
+            yield (number, *key, crc, following, marks, body)
+            number, key, dumped = number + 1, next_key, following
         marks, body = next_marks, next_body
-    yield _Page.made(key, number, None, marks, body)
+    body, following = body or _deflated(memoryview(b",")), orjson.dumps(None)
+    crc = _checksum(number, dumped, following, marks, body)
+    yield (number, *key, crc, following, marks, body)
 
 
-_EMPTY = isal_zlib.compress(b"[]", _LEVEL, _RAW_DEFLATE)
-
-
-def _bodies(con: Connection, table: PageTable, rows: str) -> Iterator[tuple[Key, bytes, bytes]]:
+def _bodies(
+    con: Connection, table: PageTable, rows: str, hashes: array[int]
+) -> Iterator[tuple[Key, bytes, bytes]]:
     """The least key, the marks and the body of each page, a bounded number of rows at a time."""
-    if not rows:
-        return
-    names = [name for name, _ in table.key]
-    last: Key = ()
+    last: pa.Scalar | None = None
     with con.cursor() as reading:
         for batch in _aligned(reading.sql(rows).to_arrow_reader(_BATCH_ROWS)):
-            keys = [batch.column(name) for name in names]
-            last = _in_order(last, keys, table)
+            keys = [batch.column(name) for name in table.columns]
+            is_repeated = _repeated(last, keys[0], table)
+            last = keys[0][-1]
             starts = pa.array(range(0, len(batch), PAGE_ROWS), pa.int64())
             firsts = [column.take(starts).to_pylist() for column in keys]
-            marks = _marks(keys[0]) if table.has_text_keys else repeat(b"", len(starts))
+            marks: Iterator[bytes] = repeat(b"", len(starts))
+            if table.has_text_keys:
+                texts = keys[0].cast(pa.large_binary())
+                marks = _marks(texts, is_repeated)
+                if len(hashes) <= MOST_KEYS:
+                    hashes.extend(key_hashes(texts.filter(pc.invert(is_repeated)).to_pylist()))
             bodies = map(_deflated, _page_texts(batch.column("row")))
             yield from zip(zip(*firsts, strict=True), marks, bodies, strict=True)
 
 
-def _marks(values: pa.Array) -> Iterator[bytes]:
-    """What each page has for the first values of its keys, which ascend: each of them once."""
-    places = pa.array(range(1, len(values)), pa.int64())
+def _repeated(last: pa.Scalar | None, values: pa.Array, table: PageTable) -> pa.Array:
+    """Whether each first value of keys is the one before; they ascend, from the `last` one on."""
+    before = pa.concat_arrays([pa.array([last], values.type), values[:-1]])
+    if pc.any(pc.greater(before, values)).as_py():
+        raise IntegrityError(f"the rows of {table.name} are not in the order of their key")
+    return pc.equal(before, values).fill_null(fill_value=False)
+
+
+def _marks(values: pa.Array, is_repeated: pa.Array) -> Iterator[bytes]:
+    """What each page has for the first values of its keys: each of them once."""
+    places = pa.array(range(len(values)), pa.int64())
     is_inside = pc.not_equal(pc.bit_wise_and(places, PAGE_ROWS - 1), 0)
-    is_repeated = pc.and_(is_inside, pc.equal(values[1:], values[:-1]))
-    ends = pc.binary_slice(values.cast(pa.large_binary()), -_MARK_BYTES)
+    ends = pc.binary_slice(values, -_MARK_BYTES)
     none = pa.scalar(b"", pa.large_binary())
-    marks = pc.if_else(pa.concat_arrays([pa.array([False]), is_repeated]), none, ends)
+    marks = pc.if_else(pc.and_(is_inside, is_repeated), none, ends)
     return map(bytes, _page_texts(marks))
 
 
@@ -281,22 +306,12 @@ def _aligned(reader: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         batches.append(batch)
         row_count += len(batch)
         if row_count >= _BATCH_ROWS:
-            whole = pa.concat_batches(batches)
+            whole = pa.concat_batches(batches) if batches[1:] else batch
             cut = row_count // PAGE_ROWS * PAGE_ROWS
             yield whole.slice(0, cut)
-            batches, row_count = [whole.slice(cut)], row_count - cut
+            batches, row_count = [whole.slice(cut)] * (cut < row_count), row_count - cut
     if row_count:
         yield pa.concat_batches(batches)
-
-
-def _in_order(last: Key, keys: Sequence[pa.Array], table: PageTable) -> Key:
-    """The last key of a batch, whose first column ascends from the last of the batch before."""
-    leading = keys[0]
-    first = leading[0].as_py()
-    ascend = pc.all(pc.less_equal(leading[:-1], leading[1:])).as_py() is not False
-    if not ascend or (last and first < last[0]):
-        raise IntegrityError(f"the rows of {table.name} are not in the order of their key")
-    return (leading[-1].as_py(),)
 
 
 def _page_texts(values: pa.Array) -> Iterator[memoryview]:

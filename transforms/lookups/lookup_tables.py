@@ -31,7 +31,6 @@ from transforms.duck import Connection
 from transforms.lookups import oracle_rows
 from transforms.lookups.identities import identity_facts
 from transforms.lookups.index_file import TABLES, IndexFile, filter_fact, read_fact, write_fact
-from transforms.lookups.key_filter import filter_bits
 from transforms.lookups.key_pages import PageTable, prove_pages, row_sql, write_pages
 from transforms.lookups.row_columns import (
     ORDER,
@@ -134,7 +133,9 @@ def write_lookups(
         return False
     for page_table, (table, _) in PAGES.items():
         if table in tables:
-            write_pages(con, file, page_table, _rows_sql(page_table, sources))
+            bits = write_pages(con, file, page_table, _rows_sql(page_table, sources))
+            if page_table.has_text_keys:
+                write_fact(file, filter_fact(page_table), bits)
     for name, body in _facts(con, sources, tables).items():
         write_fact(file, name, body)
     return True
@@ -148,9 +149,11 @@ def prove_lookups(
     if not tables:
         return "no lookups follow from these tables"
     for page_table, (table, _) in PAGES.items():
-        if table in tables and not prove_pages(
-            con, file, page_table, _rows_sql(page_table, sources)
-        ):
+        if table not in tables:
+            continue
+        bits = prove_pages(con, file, page_table, _rows_sql(page_table, sources))
+        is_filtered = page_table.has_text_keys
+        if bits is None or (is_filtered and read_fact(file, filter_fact(page_table)) != bits):
             return f"the lookup {page_table.name} does not follow from its tables"
     for name, body in _facts(con, sources, tables).items():
         if read_fact(file, name) != body:
@@ -247,9 +250,6 @@ def _facts(
     facts = {TABLES: orjson.dumps({table: times.get(table) for table in tables})}
     for table, of in identities.items():
         facts |= identity_facts(con, table, of)
-    for page_table, (table, _) in PAGES.items():
-        if table in tables and page_table.has_text_keys:
-            facts[filter_fact(page_table)] = _filter_bits(con, page_table, sources)
     return facts
 
 
@@ -264,15 +264,3 @@ def _first_and_last(
         f"from {_listed_rows(table, sources)}"
     ).fetchall()
     return first, last
-
-
-def _filter_bits(
-    con: Connection, page_table: PageTable, sources: Mapping[str, LookupSource]
-) -> bytes:
-    """The filter of a page table's keys: of some more where not all rows are in the pages."""
-    key, _ = page_table.key[0]
-    table, _ = PAGES[page_table]
-    of = "" if sources[table].is_empty else sources[table].rows
-    if of and table == "oracle_data":
-        of = f"(select spec_id from ({oracle_rows.matches_sql(_oracle_sql(sources))}))"  # noqa: S608
-    return filter_bits(con, key, of)
