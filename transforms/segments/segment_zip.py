@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from copy import copy
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -33,12 +34,13 @@ MAX_INFLATED_BYTES = 32 * 2**30
 _METADATA = "metadata.json"
 _FACTS = ("ChainID", "DatabaseVersion", "HeightFrom", "HeightTo")
 _MAX_METADATA_BYTES = 1 << 20
-_CHUNK = 1 << 20
+_CHUNK = 1 << 18
 _RAW_CHUNK = 1 << 18
 _MAX_HEADER_BYTES = 1 << 16
 # PostgreSQL's names have at most 63 bytes.
 _ENTRY = re.compile(r"(?P<folder>history|currentstate)/(?P<table>[a-z][a-z0-9_]{0,62})")
 _FOLDERS = ("history/", "currentstate/")
+_schema_of = lru_cache(256)(schema_of)  # nearly all segments have the same headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,7 @@ class SegmentZip:
         if not line:
             raise SegmentError(f"{self._where(table)} has no header line")
         try:
-            return schema_of(table, self.name.version, header_names(line))
+            return _schema_of(table, self.name.version, header_names(line))
         except SegmentError as error:
             raise SegmentError(f"{self.name.file_name}: {error}") from error
 

@@ -130,7 +130,7 @@ class Loader:
             loading_connection(scratch, segments, limit) as con,
         ):
             data, receipts = write_tables(con, scratch, segments, sink)
-            loaded = [_loaded(segment, receipts) for segment in segments]
+            loaded = [_loaded(segment) for segment in segments]
             return receipts, store_volume(self.backing, con, base, data, loaded, receipts)
 
     def _commit(
@@ -184,16 +184,15 @@ def _due_states(base: Snapshot, group: Sequence[PreparedSegment]) -> Iterator[Pr
             yield segment
 
 
-def _loaded(segment: PreparedSegment, receipts: Sequence[Receipt]) -> LoadedSegment:
-    """The record of a segment, from what was prepared and loaded of it."""
-    mine = [receipt for receipt in receipts if receipt.segment == segment.file.name]
+def _loaded(segment: PreparedSegment) -> LoadedSegment:
+    """The record of a segment whose tables were all loaded."""
     return LoadedSegment(
         segment.file.name,
         segment.file.info,
         segment.sha256,
         segment.segment_id,
         segment.previous_id,
-        sum(receipt.rows for receipt in mine),
-        sum(receipt.bytes for receipt in mine),
+        sum(table.rows for table in segment.tables.values()),
+        segment.bytes,
         segment.file.index_id,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 from transforms.block_range import BlockRange
 from transforms.objects import StoredFile
@@ -41,9 +42,11 @@ class Shape:
 def shapes_of(receipts: Iterable[Receipt]) -> dict[str, Shape]:
     """The shape of every table that the receipts are about, by table name."""
     shapes: dict[str, Shape] = {}
-    for receipt in sorted(receipts, key=lambda receipt: receipt.blocks):
-        columns = {column.name: column.type for column in receipt.schema.columns}
-        shapes.setdefault(receipt.table, Shape()).merge(Shape(columns, set(receipt.raw_cells)))
+    ordered = sorted(receipts, key=lambda receipt: (receipt.table, receipt.blocks))
+    for schema, alike in groupby(ordered, key=lambda receipt: receipt.schema):
+        columns = {column.name: column.type for column in schema.columns}
+        raw = {name for receipt in alike for name in receipt.raw_cells}
+        shapes.setdefault(schema.table, Shape()).merge(Shape(columns, raw))
     return shapes
 
 
