@@ -1,10 +1,10 @@
-"""Key-ordered pages: rows of a table by a key, 32 in a page, as servers answer with them.
+"""Key-ordered pages: rows of a table by a key, 64 in a page, as servers answer with them.
 
 A page table of SQLite has a row for each page: `page`, its number from 0 on; under an index the
 least key in it (of page 0 the key before all, so that every key has its page); `following`, the
 least key of the next page as a JSON array, or null; `marks`, the last four bytes of each first
 value of a key in the page, so that most pages without a value need not be inflated; `body`, its
-rows in the order of their keys as one JSON array of arrays (`RowColumns`), deflated. `crc` is the
+rows in the order of their keys, a line of JSON for each (`RowColumns`), deflated. `crc` is the
 CRC-32 of all of these: SQLite itself has no checksums.
 """
 
@@ -28,7 +28,7 @@ from transforms.duck import Connection
 from transforms.errors import IntegrityError
 from transforms.lookups.key_filter import MOST_KEYS, filter_bits, key_hashes
 
-PAGE_ROWS = 32
+PAGE_ROWS = 64
 """Rows of every page but the last of a table; a power of two."""
 
 # As many as are read at once: a multiple of a page, and of what DuckDB hands out. What a client
@@ -99,8 +99,8 @@ def write_pages(con: Connection, file: sqlite3.Connection, table: PageTable, row
     """Make a page table of a new index file; returns the filter of its first values.
 
     `rows` is SQL for DuckDB that gives, in the order of the key, its columns (times as
-    microseconds) and `row`, the JSON array of the row. Raises `IntegrityError` where they come in
-    another order.
+    microseconds) and `row`, see `row_sql`, which has the first of them too if that is a text.
+    Raises `IntegrityError` where they come in another order.
     """
     columns = ", ".join(f"{name} {_TYPES[kind]} not null" for name, kind in table.key)
     # The bodies under the keys themselves would make a tree of five branches and six levels.
@@ -150,11 +150,13 @@ def read_pages(
     """The rows of the pages among which are all rows from one key to another, both included.
 
     Keys are leading values of the table's key; an empty one is before, or behind, all. Pages come
-    in the order of their keys, or descending, as they are read; their rows always ascend. Raises
-    `IntegrityError` for pages that are damaged, or where one lacks.
+    in the order of their keys, or descending, as they are read; their rows always ascend. Where
+    both keys begin with the same text, rows without it may be left out. Raises `IntegrityError` for
+    pages that are damaged, or where one lacks.
     """
     is_marked = bool(low and high) and low[0] == high[0] and isinstance(low[0], str)
-    mark = _mark(low[0]) if is_marked else b""
+    text = low[0] if is_marked else ""
+    mark = _mark(text)
     former: int | None = None
     with closing(_cursor(file, table, low, high, descending=descending)) as cursor:
         for row in cursor:
@@ -171,7 +173,7 @@ def read_pages(
             if not is_next:
                 break
             if mark in page.marks:
-                yield page_rows(page.body)
+                yield page_rows(page.body, text)
             former = page.number
             if _is_last(page, following, low, high, descending=descending):
                 return
@@ -225,10 +227,18 @@ def inflate(body: bytes) -> bytes:
         raise IntegrityError(f"a page of rows cannot be inflated: {error}") from error
 
 
-def page_rows(body: bytes) -> list[list[Any]]:
-    """The rows of a page. Raises `IntegrityError` for what is no page."""
+def page_rows(body: bytes, text: str = "") -> list[list[Any]]:
+    """The rows of a page; of those without this text as a value some may be left out.
+
+    Raises `IntegrityError` for what is no page.
+    """
+    lines = inflate(body).split(b"\n")[:-1]
+    # Most of the time goes into reading JSON. Other texts may be escaped there in several ways.
+    if text.isascii() and text.isalnum():
+        value = f'"{text}"'.encode()
+        lines = [line for line in lines if value in line]
     try:
-        rows: list[list[Any]] = orjson.loads(inflate(body))
+        rows: list[list[Any]] = orjson.loads(b"[%b]" % b",".join(lines))
     except orjson.JSONDecodeError as error:
         raise IntegrityError(f"a page of rows is not JSON: {error}") from error
     return rows
@@ -248,7 +258,7 @@ def _pages(con: Connection, table: PageTable, rows: str, hashes: array[int]) -> 
             yield (number, *key, crc, following, marks, body)
             number, key, dumped = number + 1, next_key, following
         marks, body = next_marks, next_body
-    body, following = body or _deflated(memoryview(b",")), orjson.dumps(None)
+    body, following = body or _deflated(b""), orjson.dumps(None)
     crc = _checksum(number, dumped, following, marks, body)
     yield (number, *key, crc, following, marks, body)
 
@@ -325,11 +335,11 @@ def _page_texts(values: pa.Array) -> Iterator[memoryview]:
         yield text[ends[begin] : ends[min(begin + PAGE_ROWS, last)]]
 
 
-def _deflated(rows: memoryview) -> bytes:
-    """The body of a page, from the JSON of its rows, each with a comma behind it."""
-    return isal_zlib.compress(b"".join((b"[", rows[:-1], b"]")), _LEVEL, _RAW_DEFLATE)
+def _deflated(rows: bytes | memoryview) -> bytes:
+    """The body of a page, from the lines of its rows."""
+    return isal_zlib.compress(rows, _LEVEL, _RAW_DEFLATE)
 
 
 def row_sql(values: str) -> str:
-    """SQL for the JSON array of some values, as `write_pages` wants it."""
-    return f"json_array({values})::varchar || ',' as row"
+    """SQL for the line of a row of some values, as `write_pages` wants it."""
+    return f"json_array({values})::varchar || chr(10) as row"

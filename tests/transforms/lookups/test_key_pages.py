@@ -11,6 +11,7 @@ import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from isal import isal_zlib
 
 from transforms.duck import Connection
 from transforms.errors import IntegrityError
@@ -19,7 +20,6 @@ from transforms.lookups.key_pages import (
     Key,
     PageTable,
     _pages_sql,
-    inflate,
     page_rows,
     prove_pages,
     read_pages,
@@ -212,11 +212,22 @@ def test_of_damaged_pages_no_row_lacks_without_an_error(
         assert sum(map(len, read_pages(file, _TABLE, (), (), descending=False))) == len(rows)
 
 
-@pytest.mark.parametrize("body", [b"", b"no deflate", b"\x03\x00"])
+@pytest.mark.parametrize("body", [b"", b"no deflate", isal_zlib.compress(b"[1]\n[\n", 1, -15)])
 def test_what_is_no_page_is_an_error(body: bytes) -> None:
     with pytest.raises(IntegrityError, match="a page of rows"):
         page_rows(body)
-    assert inflate(b"\x03\x00") == b""
+    assert page_rows(b"\x03\x00") == []
+
+
+def test_of_a_page_rows_without_a_text_are_left_out(
+    con: Connection, file: sqlite3.Connection
+) -> None:
+    names = ["ab", "abc", "é", 'a"b', "bab", "1"]
+    write_pages(con, file, _BY_NAME, _source(con, [(name, 0) for name in names]))
+    for name in names:
+        ((read,),) = [_pages(file, _BY_NAME, (name,), (name,))]
+        assert [name] == [row[1] for row in read if row[1] == name]
+        assert len(read) == (1 if name.isalnum() and name.isascii() else len(names))
 
 
 @pytest.mark.parametrize("descending", [False, True])
