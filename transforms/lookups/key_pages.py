@@ -99,8 +99,8 @@ def write_pages(con: Connection, file: sqlite3.Connection, table: PageTable, row
     """Make a page table of a new index file; returns the filter of its first values.
 
     `rows` is SQL for DuckDB that gives, in the order of the key, its columns (times as
-    microseconds) and `row`, see `row_sql`, which has the first of them too if that is a text.
-    Raises `IntegrityError` where they come in another order.
+    microseconds) and `row`, see `row_sql`, which has the first of them too if that is a text; ""
+    for none. Raises `IntegrityError` where they come in another order.
     """
     columns = ", ".join(f"{name} {_TYPES[kind]} not null" for name, kind in table.key)
     # The bodies under the keys themselves would make a tree of five branches and six levels.
@@ -232,13 +232,15 @@ def page_rows(body: bytes, text: str = "") -> list[list[Any]]:
 
     Raises `IntegrityError` for what is no page.
     """
-    lines = inflate(body).split(b"\n")[:-1]
+    lines = inflate(body)
     # Most of the time goes into reading JSON. Other texts may be escaped there in several ways.
     if text.isascii() and text.isalnum():
         value = f'"{text}"'.encode()
-        lines = [line for line in lines if value in line]
+        first, last = lines.find(value), lines.rfind(value)
+        begin = lines.rfind(b"\n", 0, first) + 1
+        lines = lines[begin : lines.find(b"\n", last) + 1] if first >= 0 else b""
     try:
-        rows: list[list[Any]] = orjson.loads(b"[%b]" % b",".join(lines))
+        rows: list[list[Any]] = orjson.loads(b"[%b]" % lines[:-1].replace(b"\n", b","))
     except orjson.JSONDecodeError as error:
         raise IntegrityError(f"a page of rows is not JSON: {error}") from error
     return rows
@@ -267,6 +269,8 @@ def _bodies(
     con: Connection, table: PageTable, rows: str, hashes: array[int]
 ) -> Iterator[tuple[Key, bytes, bytes]]:
     """The least key, the marks and the body of each page, a bounded number of rows at a time."""
+    if not rows:
+        return
     last: pa.Scalar | None = None
     with con.cursor() as reading:
         for batch in _aligned(reading.sql(rows).to_arrow_reader(_BATCH_ROWS)):

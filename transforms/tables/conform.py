@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from transforms.quoting import quote_name, quote_text
-from transforms.tables.dialect import select_list
+from transforms.tables.dialect import has_marks, select_list
 from transforms.tables.registry import Column
 
 
@@ -64,7 +64,7 @@ _BYTEA = Conversion(
     lambda text: f"substr({text}, 3)",
     lambda sql: f"'\\x' || {sql}",
     # Not only digits may follow, but nothing that is quoted in a CSV: see `is_plain`.
-    lambda text: f"regexp_full_match({text}, '\\\\x[^,\"\\r\\n]*')",
+    lambda text: f"starts_with({text}, '\\x') and not ({has_marks(text)})",
 )
 _BOOLEAN = Conversion(
     "BOOLEAN",

@@ -75,7 +75,7 @@ def _copied(con: Connection, files: Sequence[bytes], names: Sequence[str], null:
 
 def _written(con: Connection, rows: str, names: Sequence[str], null: str = "") -> bytes:
     """Write rows as CSV without their header."""
-    line = line_sql([(name, False) for name in names], null)
+    line = line_sql([(quote_name(name), False) for name in names], null)
     return "".join(
         text for (text,) in con.execute(f"select {line} from {rows}").fetchall()
     ).encode()

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import duckdb
 import pyarrow as pa
 
-from transforms.duck import Connection
+from transforms.duck import Connection, quote_name, quote_text
 from transforms.tables.conform import is_plain, rendered
 from transforms.tables.dialect import line_sql, select_list
 from transforms.tables.registry import TableSchema
@@ -63,8 +63,12 @@ def row_text(
 
     `rows` is SQL, with its condition; unless `raw`, none keeps a text.
     """
-    values = [(rendered(schema.table, column, raw=raw), column.name) for column in schema.columns]
-    cells = [(column.name, not raw and is_plain(schema.table, column)) for column in schema.columns]
-    line = f"select {line_sql(cells, null)} from (select {select_list(values)} from {rows})"  # noqa: S608 - names are quoted
+    columns = [(column, quote_name(column.name)) for column in schema.columns]
+    line = line_sql([(name, is_plain(schema.table, column)) for column, name in columns], null)
+    if raw:  # few rows do
+        texts = [(f"coalesce(_raw[{quote_text(c.name)}], {name})", False) for c, name in columns]
+        line = f"case when _raw is null then {line} else {line_sql(texts, null)} end"
+    values = [(rendered(schema.table, column, raw=False), column.name) for column, _ in columns]
+    query = f"select {line} from (select {select_list([*values, ('_raw', '_raw')])} from {rows})"  # noqa: S608 - names are quoted
     with con.cursor() as reading:
-        yield RowText(reading.sql(line).to_arrow_reader(_BATCH_ROWS))
+        yield RowText(reading.sql(query).to_arrow_reader(_BATCH_ROWS))
