@@ -24,7 +24,7 @@ from transforms.sealed import seal_text
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import PutResult, Store, Versioned
 from transforms.tables.registry import HISTORY_TABLES, TableSchema, known_table
-from transforms.verifying.findings import RESTORE, Finding, Problem
+from transforms.verifying.findings import RESTORE, Finding, Problem, restored
 from transforms.verifying.verification import Verification
 
 CHAIN = "net-1"
@@ -126,10 +126,10 @@ def verify_archive(
         try:
             record.take_listing(archive.store)
         except ConfigError as error:
-            yield Finding(Problem.NOTHING, archive.store.describe(), str(error), RESTORE)
+            yield Finding(Problem.MISSING, archive.store.describe(), str(error), RESTORE)
             return
-        yield from ArchiveCheck(archive, check, record, scratch).findings()
-        yield from LakeCheck(archive, check, record).findings()
+        yield from restored(ArchiveCheck(archive, check, record, scratch).findings())
+        yield from restored(LakeCheck(archive, check, record).findings())
         yield from stranger_findings(archive.store, record, [archive.chain_id])
 
 

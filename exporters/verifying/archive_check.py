@@ -24,21 +24,19 @@ from exporters.archive.shards import SHARD_BLOCKS, shard_blocks, shard_number, s
 from exporters.archive.sound_documents import HOME, stored_shards
 from exporters.verifying.record import Record
 from exporters.verifying.verify_documents import chain_findings, document_keys, shard_findings
-from exporters.verifying.verify_zip import zip_findings
-from transforms.block_range import BlockRange
+from exporters.verifying.verify_zip import ZipCheck
+from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import IntegrityError
 from transforms.stores.store import SCRATCH, Store
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.verifying.findings import (
     LOAD,
     PUBLISH,
-    RESTORE,
     Finding,
     Problem,
     Remedy,
     move_away,
     read_findings,
-    run_sentences,
 )
 from transforms.verifying.verification import YOUNG_SECONDS, Kind, Verification
 from transforms.warehouse.checks.warehouse_check import Holding
@@ -83,12 +81,8 @@ class ArchiveCheck:
             else:
                 self._compare(self._receipts(number), ())
         yield from self._segments()
-        yield from chain_findings(archive, sound, self._remedy)
+        yield from chain_findings(archive, sound)
         self.record.name(document_keys(archive, numbers))
-
-    @property
-    def _remedy(self) -> Remedy:
-        return RESTORE if self.holding is None else PUBLISH
 
     @cached_property
     def _summaries(self) -> Mapping[int, ShardSummary]:
@@ -134,7 +128,7 @@ class ArchiveCheck:
             return
         entries: list[Entry] = []
         read = partial(self._read, number, entries)
-        findings = [*read_findings(archive.place(shard_path(number)), read, self._remedy)]
+        findings = [*read_findings(archive.place(shard_path(number)), read, PUBLISH)]
         yield from findings
         if findings:  # what its ZIPs are, nobody says: none of them is a stranger
             for table in HISTORY_TABLES:
@@ -149,7 +143,7 @@ class ArchiveCheck:
             yield from self._zips(entries, receipts)
         sound.append(number)
         # Now, as the shard was just read: to read one takes as long as all else with it.
-        yield from shard_findings(archive, number, self._remedy)
+        yield from shard_findings(archive, number)
 
     def _read(self, number: int, entries: list[Entry]) -> str:
         data = self.archive.read(shard_path(number))
@@ -160,16 +154,11 @@ class ArchiveCheck:
 
     def _zips(self, entries: Sequence[Entry], receipts: _Receipts) -> Iterator[Finding]:
         """Read ZIPs; each worker of the pool reads one at a time."""
+        hashes = self.verification.is_quick
+        zip_check = ZipCheck(self.archive, self.scratch, only_hashes=hashes)
 
         def check(entry: Entry) -> list[Finding]:
-            receipt, is_quick = (
-                receipts.get((entry.table, entry.blocks)),
-                self.verification.is_quick,
-            )
-            found = zip_findings(
-                self.archive, entry, receipt, self._remedy, self.scratch, only_hashes=is_quick
-            )
-            return [*found]
+            return [*zip_check.findings(entry, receipts.get((entry.table, entry.blocks)))]
 
         with ThreadPoolExecutor(_WORKERS) as pool:
             for entry, findings in zip(entries, pool.map(check, entries), strict=True):
@@ -193,11 +182,11 @@ class ArchiveCheck:
     def _segments(self) -> Iterator[Finding]:
         """What is only in one of archive and warehouse, as runs of blocks."""
         place = self.archive.place("")
-        for beginning in run_sentences(self._unpublished):
-            what = f"{beginning} loaded, and not published with every table"
+        for run in contiguous_runs(self._unpublished):
+            what = f"blocks {run} are loaded, and not published with every table"
             yield Finding(Problem.NOT_PUBLISHED, place, what, PUBLISH)
-        for beginning in run_sentences(self._not_loaded):
-            what = f"{beginning} published, and the warehouse does not hold them"
+        for run in contiguous_runs(self._not_loaded):
+            what = f"blocks {run} are published, and the warehouse does not hold them"
             remedy = Remedy(LOAD.commands, "until then the index alone proves these")
             yield Finding(Problem.NOT_LOADED, place, what, remedy)
 

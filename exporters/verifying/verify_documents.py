@@ -14,27 +14,26 @@ from exporters.archive.documents import (
     shard_documents,
 )
 from exporters.archive.hash_lists import ENDING, SIGNATURES, SUMS, parse_sums
-from exporters.archive.lake_place import LAKE
 from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL, unsealed_sql
 from exporters.archive.revisions import REVISIONS, parse_revisions
 from exporters.archive.sound_documents import INDEX
 from exporters.signing_keys import PublicKey, check_signature
-from exporters.verifying.record import Record
-from transforms.lake.public_views import named_files
+from transforms.errors import IntegrityError
 from transforms.stores.store import content_sha256
-from transforms.verifying.findings import Finding, Remedy, read_findings
+from transforms.verifying.findings import PUBLISH, Finding, Problem, Remedy, read_findings
 
 _PUT_BACK = Remedy((), "put it back from a mirror or a backup: nothing else says this")
-_SIGN = Remedy(("strata publish",), "with STRATA_SIGNING_KEY set to the right key")
+_PUBLISH_SQL = Remedy(PUBLISH.commands, "with STRATA_PUBLIC_URL set")
+_SIGN = Remedy(PUBLISH.commands, "with STRATA_SIGNING_KEY set to the right key")
 
 
-def shard_findings(archive: Archive, number: int, remedy: Remedy) -> Iterator[Finding]:
+def shard_findings(archive: Archive, number: int) -> Iterator[Finding]:
     """Compute what follows from a sound shard alone, and compare it with what is there."""
     for document in shard_documents(archive, number):
-        yield from _document_findings(archive, document, remedy)
+        yield from _document_findings(archive, document)
 
 
-def chain_findings(archive: Archive, numbers: Sequence[int], remedy: Remedy) -> Iterator[Finding]:
+def chain_findings(archive: Archive, numbers: Sequence[int]) -> Iterator[Finding]:
     """Compute what follows from these shards together, and compare it with what is there.
 
     They are sound. Where something is wrong, what is written after it is not compared, as it may
@@ -48,18 +47,16 @@ def chain_findings(archive: Archive, numbers: Sequence[int], remedy: Remedy) -> 
     for document in chain_documents(archive, numbers):
         if document.wave > last:
             return
-        for finding in _document_findings(archive, document, remedy):
+        for finding in _document_findings(archive, document):
             last = document.wave
             yield finding
             if document.key == CHAINS:
                 return
 
 
-def _document_findings(
-    archive: Archive, document: ArchiveDocument, remedy: Remedy
-) -> Iterator[Finding]:
+def _document_findings(archive: Archive, document: ArchiveDocument) -> Iterator[Finding]:
     place = archive.store.describe(document.key)
-    yield from read_findings(place, partial(_document_problem, archive, document), remedy)
+    yield from read_findings(place, partial(_document_problem, archive, document), PUBLISH)
 
 
 def _document_problem(archive: Archive, document: ArchiveDocument) -> str:
@@ -107,31 +104,19 @@ def _signature_problem(archive: Archive, name: str, public_key: PublicKey) -> st
     return ""
 
 
-def public_findings(archive: Archive, record: Record, remedy: Remedy) -> Iterator[Finding]:
+def public_findings(archive: Archive) -> Iterator[Finding]:
     """Yield what is wrong with the SQL of a chain and its database; nothing where it has none."""
     data = archive.read(PUBLIC_SQL)
     if data is None:
         return
-    again = Remedy(remedy.commands, remedy.note or "with STRATA_PUBLIC_URL set")
-    hashes: list[str] = []
-    read = partial(_public_problem, archive, record, data, hashes)
-    yield from read_findings(archive.place(PUBLIC_SQL), read, again)
-    for sha256 in hashes:  # without it nothing says what the database should be
-        read = partial(_database_problem, archive, sha256)
-        yield from read_findings(archive.place(PUBLIC_DATABASE), read, again)
-
-
-def _public_problem(archive: Archive, record: Record, data: bytes, hashes: list[str]) -> str:
-    """The first file that the statements name and that is not there; "" if all are."""
-    statements, sha256 = unsealed_sql(data, archive.place(PUBLIC_SQL))
-    hashes.append(sha256)
-    if record.count(archive.key(f"{LAKE}/")) == (0, 0):  # a mirror may have none
-        return ""
-    for table, name in named_files(statements):
-        path = f"{LAKE}/{table}/{name}"
-        if record.find(archive.key(path)) is None:
-            return f"it names {path}, which is not there"
-    return ""
+    place = archive.place(PUBLIC_SQL)
+    try:
+        _, sha256 = unsealed_sql(data, place)
+    except IntegrityError as error:  # nothing else says what the database should be
+        yield Finding(Problem.DAMAGED, place, str(error), _PUBLISH_SQL)
+        return
+    read = partial(_database_problem, archive, sha256)
+    yield from read_findings(archive.place(PUBLIC_DATABASE), read, _PUBLISH_SQL)
 
 
 def _database_problem(archive: Archive, sha256: str) -> str:

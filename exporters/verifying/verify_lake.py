@@ -23,13 +23,11 @@ from transforms.stores.store import object_sha256
 from transforms.verifying.findings import (
     LAKE_PUBLISH,
     LOAD,
-    RESTORE,
     Finding,
     Problem,
     make_again,
     put_again,
     read_findings,
-    run_sentences,
 )
 from transforms.verifying.verification import Kind, Verification
 from transforms.warehouse.checks.warehouse_check import Holding
@@ -82,11 +80,9 @@ class LakeCheck:
         try:
             version = self.lake.table(table).version() if is_there else None
         except IntegrityError as error:
-            again = RESTORE if self.holding is None else make_again(place)
-            finding = Finding(Problem.DAMAGED, place, str(error), again)
+            finding = Finding(Problem.DAMAGED, place, str(error), make_again(place))
         if finding is None and version is None and is_there and is_history:
-            remedy = RESTORE if self.holding is None else LAKE_PUBLISH
-            finding = Finding(Problem.MISSING, place, "the table has no log", remedy)
+            finding = Finding(Problem.MISSING, place, "the table has no log", LAKE_PUBLISH)
         if finding is not None:  # which of its files are strange, nothing says
             yield finding
             self.record.name_all(self.lake.key(table, ""))
@@ -115,22 +111,20 @@ class LakeCheck:
                 yield Finding(Problem.DISAGREEMENT, where, what, LAKE_PUBLISH)
         place, present = self.lake.place(table), union(file.blocks for file in files)
         wanted = union(v.blocks for v in self._published if file_name(v, table))
-        for beginning in run_sentences(difference(wanted, present)):
-            what = f"{beginning} published, and not in the lake"
+        for blocks in difference(wanted, present):
+            what = f"blocks {blocks} are published, and not in the lake"
             yield Finding(Problem.NOT_PUBLISHED, place, what, LAKE_PUBLISH)
         loaded = union((*holding.segments, *holding.unread))
-        for beginning in run_sentences(difference(present, loaded)):
-            what = f"{beginning} in the lake, and the warehouse does not hold them"
+        for blocks in difference(present, loaded):
+            what = f"blocks {blocks} are in the lake, and the warehouse does not hold them"
             yield Finding(Problem.NOT_LOADED, place, what, LOAD)
 
     def _file(self, table: str, file: ActiveFile) -> Iterator[Finding]:
         """Hash a file that a table names; a quick check one that it does not know."""
         place = self.lake.place(table, file.name)
-        missing = damaged = RESTORE
-        if self.holding is not None and file.csv:  # it is written again for another state only
+        missing, damaged = LAKE_PUBLISH, put_again(place)
+        if file.csv:  # who publishes writes it again for another state only
             missing = damaged = make_again(self.lake.place(table))
-        elif self.holding is not None:
-            missing, damaged = LAKE_PUBLISH, put_again(place)
         read = partial(self._file_problem, self.lake.key(table, file.name), file)
         yield from read_findings(place, read, damaged, missing)
 

@@ -8,6 +8,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -18,7 +19,14 @@ from exporters.archive.hash_lists import hash_line
 from transforms.scratch import scratch_folder
 from transforms.stores.store import Store, content_sha256
 from transforms.tables.dialect import LineCounter
-from transforms.verifying.findings import Finding, Problem, Remedy, read_findings, replace_zips
+from transforms.verifying.findings import (
+    PUBLISH,
+    Finding,
+    Problem,
+    Remedy,
+    read_findings,
+    replace_zips,
+)
 from transforms.warehouse.manifests.receipts import Receipt
 
 _CHUNK_BYTES = 1024 * 1024
@@ -30,46 +38,43 @@ _DAMAGED = (
 )
 
 
-def zip_findings(
-    archive: Archive,
-    entry: Entry,
-    receipt: Receipt | None,
-    missing: Remedy,
-    scratch: Path | None,
-    *,
-    only_hashes: bool,
-) -> Iterator[Finding]:
-    """Compare a ZIP, and what lies beside it, with its entry, and that with the receipt.
+@dataclass(frozen=True, slots=True)
+class ZipCheck:
+    """The check of an archive's ZIPs; `only_hashes` leaves out what is in them.
 
-    `missing` mends a ZIP or a hash file that is not there; `only_hashes` leaves out what is in the
-    ZIP. One of a bucket is copied below `scratch`.
+    One of a bucket is copied below `scratch`.
     """
-    place, again = archive.place(entry.path), replace_zips(entry.table, entry.blocks)
-    read = partial(_zip_problem, archive, entry, scratch, only_hashes=only_hashes)
-    found = [*read_findings(place, read, again, missing)]
-    yield from found
-    if not found and (what := _disagreement(entry, receipt)):
-        remedy = Remedy(again.commands, "if the warehouse is right")
-        yield Finding(Problem.DISAGREEMENT, place, what, remedy)
-    read = partial(_hash_file_problem, archive, entry)
-    yield from read_findings(f"{place}.sha256", read, again, missing)
 
+    archive: Archive
+    scratch: Path | None
+    only_hashes: bool
 
-def _hash_file_problem(archive: Archive, entry: Entry) -> str:
-    content = archive.read(f"{entry.path}.sha256")
-    if content is None:
-        raise FileNotFoundError(f"{entry.path}.sha256")
-    return "" if content == hash_line(entry) else "it does not say what the index says"
+    def findings(self, entry: Entry, receipt: Receipt | None) -> Iterator[Finding]:
+        """Compare a ZIP, and what lies beside it, with its entry, and that with the receipt."""
+        place, again = self.archive.place(entry.path), replace_zips(entry.table, entry.blocks)
+        found = [*read_findings(place, partial(self._zip_problem, entry), again, PUBLISH)]
+        yield from found
+        if not found and (what := _disagreement(entry, receipt)):
+            remedy = Remedy(again.commands, "if the warehouse is right")
+            yield Finding(Problem.DISAGREEMENT, place, what, remedy)
+        read = partial(self._hash_file_problem, entry)
+        yield from read_findings(f"{place}.sha256", read, again, PUBLISH)
 
+    def _hash_file_problem(self, entry: Entry) -> str:
+        content = self.archive.read(f"{entry.path}.sha256")
+        if content is None:
+            raise FileNotFoundError(f"{entry.path}.sha256")
+        return "" if content == hash_line(entry) else "it does not say what the index says"
 
-def _zip_problem(archive: Archive, entry: Entry, scratch: Path | None, *, only_hashes: bool) -> str:
-    """How a ZIP is not what its entry says; "" if it is."""
-    with _local_copy(archive.store, archive.key(entry.path), scratch) as copy:
-        size, sha256 = copy.stat().st_size, content_sha256(copy)
-        if (size, sha256) != (entry.bytes, entry.sha256):
-            said = f"its entry says {entry.bytes} with {entry.sha256}"
-            return f"it has {size} bytes with SHA-256 {sha256}, {said}"
-        return "" if only_hashes else _content_problem(entry, copy)
+    def _zip_problem(self, entry: Entry) -> str:
+        """How a ZIP is not what its entry says; "" if it is."""
+        key = self.archive.key(entry.path)
+        with _local_copy(self.archive.store, key, self.scratch) as copy:
+            size, sha256 = copy.stat().st_size, content_sha256(copy)
+            if (size, sha256) != (entry.bytes, entry.sha256):
+                said = f"its entry says {entry.bytes} with {entry.sha256}"
+                return f"it has {size} bytes with SHA-256 {sha256}, {said}"
+            return "" if self.only_hashes else _content_problem(entry, copy)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from exporters.verifying.verify_documents import public_findings, signature_find
 from pipelines.site.segment_status import id_report
 from pipelines.site.site import Site
 from transforms.errors import ConfigError, IntegrityError
-from transforms.verifying.findings import PUBLISH, RESTORE, Finding, Problem, Remedy
+from transforms.verifying.findings import PUBLISH, Finding, Problem, Remedy, restored
 from transforms.verifying.verification import Kind, Verification
 from transforms.warehouse.checks.warehouse_check import Holding, WarehouseCheck
 
@@ -92,7 +92,7 @@ class _Archives:
             self.record.take_listing(store)
         except ConfigError as error:
             remedy = _FIRST_TIME if own else _RIGHT_PLACE
-            yield Finding(Problem.NOTHING, store.describe(), str(error), remedy)
+            yield Finding(Problem.MISSING, store.describe(), str(error), remedy)
             return
         try:
             known = set(chains(store))
@@ -103,20 +103,26 @@ class _Archives:
         if own and own not in chain_ids:
             others = f"it holds {', '.join(chain_ids)}" if chain_ids else "it is empty"
             what = f"nothing of chain {own} is here; {others}: is this the right place?"
-            yield Finding(Problem.NOTHING, store.describe(), what, _FIRST_TIME)
+            yield Finding(Problem.MISSING, store.describe(), what, _FIRST_TIME)
         elif not chain_ids:
             what = "there is no archive here: is this the right place?"
-            yield Finding(Problem.NOTHING, store.describe(), what, _RIGHT_PLACE)
+            yield Finding(Problem.MISSING, store.describe(), what, _RIGHT_PLACE)
         for chain_id in chain_ids:
             yield from self._chain(self.site.archive(chain_id))
         if known:  # else nobody says which folders are those of chains
             yield from stranger_findings(store, self.record, chain_ids)
 
     def _chain(self, archive: Archive) -> Iterator[Finding]:
-        check, record = self.check, self.record
         held = self.holding if archive.chain_id == self.holding.chain_id else None
+        findings = self._findings(archive, held)
+        yield from findings if held else restored(findings)
+        if self.public_key is not None:
+            yield from signature_findings(archive, self.public_key)
+
+    def _findings(self, archive: Archive, held: Holding | None) -> Iterator[Finding]:
+        check, record = self.check, self.record
         yield from ArchiveCheck(archive, check, record, self.scratch, held).findings()
-        yield from public_findings(archive, record, PUBLISH if held else RESTORE)
+        yield from public_findings(archive)
         # It should be there where this place publishes to it.
         is_wanted = held is not None and self.site.settings.lake
         if is_wanted or record.count(archive.key(f"{LAKE}/")) != (0, 0):
@@ -124,8 +130,6 @@ class _Archives:
             from exporters.verifying.verify_lake import LakeCheck
 
             yield from LakeCheck(archive, check, record, is_wanted, held).findings()
-        if self.public_key is not None:
-            yield from signature_findings(archive, self.public_key)
 
 
 def count_rows(check: Verification) -> Iterator[tuple[str, str, str]]:

@@ -29,6 +29,7 @@ from tests.faults.wholeness import half_done
 GOLDEN = 0.6180339887498949
 """Multiples of it, modulo 1, cover an interval evenly, however many there are."""
 
+_UNREADABLE = "the machine cannot read it"
 _PROVEN_EVERY = 5
 """Of so many tries, one ends with rendering all that is loaded; the others with hashing it."""
 
@@ -158,7 +159,7 @@ class Disturbed:
             problems.append(f"it says that all is done, but {now}")
         if ended.code == DAMAGED and DAMAGED in scenario.codes:
             found = json.loads(ended.out)["findings"]
-            problems += [f"it blames {one}" for one in found if one["problem"] != "unreadable"]
+            problems += [f"it blames {one}" for one in found if _UNREADABLE not in one["what"]]
         return problems
 
     def _finish(self, scenario: Scenario, *, proven: bool = False) -> tuple[Ended, dict[str, Any]]:

@@ -77,8 +77,10 @@ def _data_file(
     if len(files) > 1 or types_problem(con, path, own) or rows_problem(con, path, receipts):
         path = scratch / f"{table}.parquet"
         rows = joined_sql(con, table, columns, files)
-        size, count = (sum(r.bytes for r in receipts), sum(r.rows for r in receipts))
-        con.execute(write_sql(f"{rows} where {_within(receipts)}", path, size // max(count, 1)))
+        size, count = sum(r.bytes for r in receipts), sum(r.rows for r in receipts)
+        first, last = receipts[0].blocks.first, receipts[-1].blocks.first
+        query = f"{rows} where _segment between {first} and {last}"
+        con.execute(write_sql(query, path, size // max(count, 1)))
     if problem := types_problem(con, path, own):
         raise IntegrityError(f"{files[0].name}: {problem}")
     return path
@@ -98,11 +100,6 @@ def _prove(
     for schema, group in groupby(receipts, key=attrgetter("schema")):
         if table in HISTORY_TABLES:
             check_keys_and_heights(con, source(schema), [*group])
-
-
-def _within(receipts: Sequence[Receipt]) -> str:
-    """SQL that is true for rows of the segments of receipts, which ascend."""
-    return f"_segment between {receipts[0].blocks.first} and {receipts[-1].blocks.first}"
 
 
 def take_state(backing: Backing, manifest: Path, tables: Mapping[str, Path]) -> None:

@@ -6,13 +6,11 @@ import errno
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
-from transforms.block_range import BlockRange, contiguous_runs
+from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
-
-_MOST_RUNS = 20
 
 _OF_THE_FILE = (errno.EIO, errno.EACCES, errno.EISDIR, errno.ELOOP)
 
@@ -20,14 +18,10 @@ _OF_THE_FILE = (errno.EIO, errno.EACCES, errno.EISDIR, errno.ELOOP)
 class Problem(Enum):
     """The kinds of findings: of each file there is at most one."""
 
-    NOTHING = "nothing to read"
-    """A place without anything in it, or one that is not there."""
     MISSING = "missing"
-    """A file that is named and is not there."""
+    """A file that is named and is not there, or a place without anything in it."""
     DAMAGED = "damaged"
-    """A file with other bytes than recorded, or a document that does not follow from the others."""
-    UNREADABLE = "unreadable"
-    """A file that the machine cannot read."""
+    """A file with other bytes than recorded, or that cannot be read, or does not follow."""
     ORPHAN = "orphan"
     """A file that nothing names."""
     NOT_PUBLISHED = "not published"
@@ -101,14 +95,6 @@ def move_away(place: str) -> Remedy:
     return Remedy((f"{tool} {shlex.quote(place)} .",), "or delete it")
 
 
-def run_sentences(segments: Iterable[BlockRange]) -> Iterator[str]:
-    """The beginning of a sentence about each of the first runs of segments, and about the rest."""
-    runs = [*contiguous_runs(segments)]
-    yield from (f"blocks {run} are" for run in runs[:_MOST_RUNS])
-    if (rest := len(runs) - _MOST_RUNS) > 0:
-        yield f"{rest} more runs of blocks are"
-
-
 def read_findings(
     place: str, read: Callable[[], str], damaged: Remedy, missing: Remedy | None = None
 ) -> Iterator[Finding]:
@@ -121,9 +107,14 @@ def read_findings(
     except IntegrityError as error:
         what = str(error)
     except OSError as error:
-        problem, what = Problem.UNREADABLE, unreadable(error, place)
+        what = unreadable(error, place)
     if what:
         yield Finding(problem, place, what, remedy)
+
+
+def restored(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """What is wrong with an archive whose warehouse is not here."""
+    return (replace(finding, remedy=RESTORE) for finding in findings)
 
 
 def unreadable(error: OSError, place: str) -> str:

@@ -120,7 +120,7 @@ def test_a_quick_check_misses_no_file(place: Place) -> None:
 def _nothing(place: Place, *options: str) -> list[str]:
     code, said = place.verify(*options)
     assert code == 5
-    return [row["where"] for row in said["findings"] if row["problem"] == "nothing to read"]
+    return [row["where"] for row in said["findings"] if row["problem"] == "missing"]
 
 
 def test_a_mistyped_place_is_a_finding_and_is_not_made(place: Place, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_a_warehouse_that_was_never_used_touches_nothing(tmp_path: Path) -> None
     assert warehouse.catalog() is None
     assert list(warehouse.quarantined()) == []
     assert warehouse.receipts() == []
-    assert [finding.problem for finding in verify(warehouse)] == [Problem.NOTHING]
+    assert [finding.problem for finding in verify(warehouse)] == [Problem.MISSING]
     assert warehouse.sweep() == []
     assert len(_survey(warehouse, tmp_path / "s").pending) == 1
     assert not warehouse.cache.exists()

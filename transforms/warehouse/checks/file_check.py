@@ -39,7 +39,7 @@ def file_findings(backing: Backing, file: StoredFile, remedy: Remedy) -> Iterato
     except IntegrityError as error:
         yield Finding(Problem.DAMAGED, place, str(error), remedy)
     except OSError as error:
-        yield Finding(Problem.UNREADABLE, place, unreadable(error, place), remedy)
+        yield Finding(Problem.DAMAGED, place, unreadable(error, place), remedy)
     if copy and copy.exists() and content_sha256(copy) != file.sha256:
         what = f"this copy of {place} does not hash to {file.sha256}"
         yield Finding(Problem.DAMAGED, str(copy), what, Remedy((f"rm {shlex.quote(str(copy))}",)))

@@ -44,7 +44,7 @@ def nothing(backing: Backing, *, has_volumes: bool) -> Finding:
         what = "there are volumes and no log that names them"
         return Finding(Problem.MISSING, backing.store.describe(LOG), what, REPAIR)
     what = "there is no warehouse, or it is empty: is this the right place, and is it mounted?"
-    return Finding(Problem.NOTHING, backing.store.describe(), what, FIRST_LOAD)
+    return Finding(Problem.MISSING, backing.store.describe(), what, FIRST_LOAD)
 
 
 def orphan_findings(backing: Backing, snapshot: Snapshot) -> Iterator[Finding]:
