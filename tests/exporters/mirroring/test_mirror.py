@@ -108,9 +108,12 @@ def test_run_again_it_fetches_only_what_is_new(
     door: FaultProxy, archive: Archive, out: Path, tmp_path: Path
 ) -> None:
     mirrored(door.url, out)
+    shards = {path: path.stat().st_mtime_ns for path in out.rglob("index/*.json")}
     door.requests.clear()
     again = mirrored(door.url, out)
     assert (again.fetched, zips_asked(door)) == ([], [])
+    assert len(shards) > 1
+    assert {path: path.stat().st_mtime_ns for path in shards} == shards, "they are not written anew"
 
     publish_zips(archive, segment_requests(tmp_path, 60_011, 60_020, THREE))
     third = mirrored(door.url, out)

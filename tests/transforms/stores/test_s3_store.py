@@ -222,6 +222,7 @@ def test_browsers_are_told_what_it_is_and_how_long_it_keeps(
         ("400 BadDigest", ConnectionError, "was not written, .* arrived damaged .*proxy"),
         ("400 MalformedXML", OSError, "refused a request for s3://.*MalformedXML"),
         ("503 SlowDown", ConnectionError, "try s3://.* later"),
+        ("500 InternalError", ConnectionError, "try s3://.* later"),
         ("lose the answer", ConnectionError, "AWS_ENDPOINT_URL"),
     ],
 )
