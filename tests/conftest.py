@@ -20,8 +20,8 @@ _WAITING_WORKERS = 2
 _MEMORY = Path("/dev/shm")  # Linux's file system in memory
 _MEMORY_BYTES = 8 * 2**30
 _LONG_FILES = (
-    "tests/faults/test_faults.py",
     "tests/model/test_model.py",
+    "tests/faults/test_faults.py",
     "tests/end_to_end/test_bucket_warehouse.py",
     "tests/exporters/loading/test_archive_load.py",
     "tests/end_to_end/test_alerts.py",
@@ -68,7 +68,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kills", type=int, default=6, help="kills of each test of crashes")
     parser.addoption("--requests", type=int, default=600, help="of clients of which many leave")
     parser.addoption("--rewritings", type=int, default=40, help="of an archive's past")
-    parser.addoption("--steps", type=int, default=50, help="of the model test, from 51 on random")
+    parser.addoption("--steps", type=int, default=100, help="of the model test, from 101 on random")
 
 
 def pytest_configure(config: pytest.Config) -> None:
