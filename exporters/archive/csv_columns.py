@@ -26,8 +26,8 @@ def _numbers() -> array[int]:
 class CsvColumns:
     """Published ZIPs, a row each, ascending: their blocks, and the CSV in each.
 
-    `offsets` are where its data begins in the ZIP; `zip_sha256` has the bytes of one hash after the
-    other.
+    `offsets` are where its data begins in the ZIP; `zip_sha256` and `csv_sha256` have the bytes of
+    one hash after the other.
     """
 
     table: str
@@ -43,6 +43,7 @@ class CsvColumns:
     body_crcs: array[int] = field(default_factory=_numbers)
     zip_bytes: array[int] = field(default_factory=_numbers)
     zip_sha256: bytearray = field(default_factory=bytearray)
+    csv_sha256: bytearray = field(default_factory=bytearray)
     names: list[str] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
     schemas: list[TableSchema] = field(default_factory=list)
@@ -126,7 +127,7 @@ def csv_columns(
     rows = [_row(item, schemas, place, chain_id) for item in items]
     csvs = CsvColumns(table)
     for name, column in zip(_COLUMNS, zip(*rows, strict=True), strict=bool(rows)):
-        getattr(csvs, name).extend(_hash_bytes(column) if name == "zip_sha256" else column)
+        getattr(csvs, name).extend(_hash_bytes(column) if name.endswith("sha256") else column)
     return csvs
 
 
@@ -149,5 +150,6 @@ def _row(
     deflated = header[0] + body[0] + len(STREAM_END)
     offset = local_header_size(name, deflated, header[1] + body[1])
     places = (blocks.first, blocks.last, item["rows"], offset)
-    whole = (item["bytes"], item["sha256"], name, path, schemas[csv["schema"]])
+    hashes = (item["sha256"], csv["sha256"])
+    whole = (item["bytes"], *hashes, name, path, schemas[csv["schema"]])
     return (*places, *header, *body, *whole)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -73,7 +73,8 @@ class PartSearch:
         """
         published = self._published(plan)
         while True:
-            parts_by_span = [self._parts(span, published) for span in plan.spans]
+            rows = self._fitting(published)
+            parts_by_span = [self._parts(span, published, rows) for span in plan.spans]
             sources = (source for parts in parts_by_span for source in parts.sources)
             if self._are_sound(sources, prove_bytes):
                 break
@@ -90,11 +91,12 @@ class PartSearch:
             _log.warning("no published ZIPs are used, rows come from the warehouse: %s", error)
             return CsvColumns(plan.table)
 
-    def _parts(self, span: Span, published: CsvColumns) -> PartColumns:
-        """The parts of a span: where there is no published CSV of a segment, a local one."""
+    def _parts(
+        self, span: Span, published: CsvColumns, rows: Mapping[tuple[int, int], int]
+    ) -> PartColumns:
+        """The parts of a span: where none of `rows` has a segment's published CSV, a local one."""
         self.check()
         parts = PartColumns()
-        rows = self._fitting(span, published)
         firsts, lasts = span.segments.firsts, span.segments.lasts
         found = map(rows.get, zip(firsts, lasts, strict=True))
         for is_local, pairs in groupby(enumerate(found), lambda pair: pair[1] is None):
@@ -107,16 +109,23 @@ class PartSearch:
                     parts.extend(published_columns(published, chosen, self.prover))
         return parts
 
-    def _fitting(self, span: Span, csvs: CsvColumns) -> dict[tuple[int, int], int]:
-        """The rows of CSVs that have a span's columns and are not damaged, by their blocks."""
-        # The entries of a shard share their columns: each is compared once.
-        distinct = {id(schema.columns): schema.columns for schema in csvs.schemas}
-        fitting = {key for key, columns in distinct.items() if columns == span.schema.columns}
+    def _fitting(self, csvs: CsvColumns) -> dict[tuple[int, int], int]:
+        """The rows of CSVs that are what is loaded, and not damaged, by their blocks.
+
+        A segment that was loaded anew may have another text than the one that was published.
+        """
+        loaded = dict(
+            zip(
+                zip(self.receipts.first, self.receipts.last, strict=True),
+                _hashes(self.receipts.sha256),
+                strict=True,
+            )
+        )
         blocks = zip(csvs.firsts, csvs.lasts, strict=True)
         rows = {
             ends: row
-            for row, (ends, schema) in enumerate(zip(blocks, csvs.schemas, strict=True))
-            if id(schema.columns) in fitting
+            for row, (ends, sha256) in enumerate(zip(blocks, _hashes(csvs.csv_sha256), strict=True))
+            if loaded.get(ends) == sha256
         }
         if damaged := self._damaged:
             place = self.prover.archive.place
@@ -197,6 +206,12 @@ class PartSearch:
             return None
         self.progress(part.source.size)
         return part
+
+
+def _hashes(column: bytearray) -> Iterator[bytes]:
+    """The SHA-256 digests that lie one after the other in a column."""
+    data = bytes(column)
+    return (data[at : at + 32] for at in range(0, len(data), 32))
 
 
 def held_columns(receipts: ReceiptColumns) -> HeldColumns:
