@@ -214,7 +214,7 @@ class OpenSnapshots:
             if newest is None or newest.snapshot.commit == self._followed:
                 return False
             try:
-                self._check(newest)
+                self._lost.check(newest)
                 following = self._opened(newest)
                 self._damage = None
             except IntegrityError as error:
@@ -234,7 +234,7 @@ class OpenSnapshots:
             if newest is None or newest.snapshot.commit != self._followed:
                 return
             try:
-                self._check(newest)
+                self._lost.check(newest)
                 if self._damage is not None:
                     self._followed = ""
             except IntegrityError as error:
@@ -260,28 +260,11 @@ class OpenSnapshots:
         self._damage = damage
 
     def _newest_catalog(self) -> Catalog | None:
-        """The newest snapshot, None where nothing is loaded.
-
-        At the start, and with the bucket away, it is the last one that this machine has seen.
-        """
-        try:
-            snapshot = self._warehouse.snapshot()
-        except ConnectionError:
-            catalog = self._warehouse.last_seen() if self._current is None else None
-            if catalog is None:
-                raise
-            return catalog
+        """The newest snapshot, None where nothing is loaded."""
+        snapshot = self._warehouse.snapshot()
         if snapshot is None or not (snapshot.volumes or snapshot.losses):
             return None
         return self._warehouse.backing.catalog(snapshot)
-
-    def _check(self, catalog: Catalog, suspects: Collection[Path] = ()) -> None:
-        """See `LostFiles.check`; with the bucket away at the start nothing counts as lost."""
-        try:
-            self._lost.check(catalog, suspects)
-        except ConnectionError:
-            if self._current is not None:
-                raise
 
     def _go_over(self, following: OpenSnapshot) -> None:
         with self._lock:
@@ -357,11 +340,11 @@ class OpenSnapshots:
         try:
             return self._open(catalog)
         except UnreadableFilesError as error:
-            self._check(catalog, error.paths)
+            self._lost.check(catalog, error.paths)
             raise error.__cause__ or error from error.__cause__
         except (IntegrityError, FileNotFoundError):
             paths = map(catalog.files.path, files_of(catalog))
-            self._check(catalog, [path for path in paths if not path.exists()])
+            self._lost.check(catalog, [path for path in paths if not path.exists()])
             raise
 
     def _open(self, catalog: Catalog) -> OpenSnapshot:

@@ -72,13 +72,13 @@ def row(folder: Path, count: int, segments: int) -> Row:
     """Make a log that names so many volumes, and measure commits to it."""
     store = FolderStore(folder / "warehouse")
     known = [*volumes(count + REPEATS + 1, segments)]
-    log = Log(store, folder / "cache")
+    log = Log(store)
     log.begin()
     log.commit(lambda newest: _with(newest, known[:count]))
     later = []
     for volume in known[count:-1]:
         later.append(_seconds(log, volume))
-    first = _seconds(Log(store, folder / "cache"), known[-1])
+    first = _seconds(Log(store), known[-1])
     size = len(store.read(snapshot_key(log.begin().number)))
     what = f"{count:,} volumes of {segments} segments"
     return Row(what, first, statistics.median(later), size)

@@ -125,14 +125,14 @@ MUTANTS = (
     ),
     _one(
         "an older log is believed",
-        "transforms/warehouse/log/newest_snapshot.py",
-        "if self.top < number:",
-        "if self.top < 0:",
+        "transforms/warehouse/repair/older_log.py",
+        "if is_ours and about.snapshot > number:",
+        "if is_ours and number < 0:",
     ),
     _one(
         "repair goes on naming what is damaged",
-        "transforms/warehouse/repair/log_repair.py",
-        "        if bad.isdisjoint(volume.row_files)\n",
+        _SNAPSHOT,
+        "            if bad.isdisjoint(volume.row_files)\n",
         "",
     ),
     _one(

@@ -70,8 +70,8 @@ def _counted(settings: Settings) -> Iterator[Counter[str]]:
         for name in _CALLS:
             counting = _counting_below(folder, calls, name, getattr(FolderStore, name))
             patched.enter_context(patch.object(FolderStore, name, counting))
-        snapshots = _counting_below(folder, calls, "snapshots", Log._parsed)
-        patched.enter_context(patch.object(Log, "_parsed", snapshots))
+        snapshots = _counting_below(folder, calls, "snapshots", Log.read)
+        patched.enter_context(patch.object(Log, "read", snapshots))
         patched.enter_context(patch(f"{manifest.__name__}.parse_segments", parsed))
         for known in (manifest.read_manifest, segment_list):
             known.cache_clear()

@@ -35,7 +35,7 @@ from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.merge.merge_plan import MOST_PARTIAL
 from transforms.warehouse.merge.sweep import GRACE_SECONDS, ORPHAN_SECONDS, folder_listing, sweep
-from transforms.warehouse.repair.older_log import check_not_lost, check_not_older
+from transforms.warehouse.repair.older_log import check_not_older
 from transforms.warehouse.survey import Survey, survey
 from transforms.warehouse.views.catalog_file import CURRENT, CatalogFile
 
@@ -84,12 +84,11 @@ class Warehouse:
     def snapshot(self) -> Snapshot | None:
         """The newest snapshot, None where the warehouse was never used.
 
-        Raises `IntegrityError` where the log is damaged, lost, or older than what this machine has
-        seen.
+        Raises `IntegrityError` where the log is damaged or lost.
         """
         snapshot = self.backing.log.newest()
         if snapshot is None:
-            check_not_lost(self.backing)
+            check_not_older(self.backing, None)
         return snapshot
 
     def catalog(self) -> Catalog | None:
@@ -98,11 +97,6 @@ class Warehouse:
         if snapshot is None or not snapshot.volumes:
             return None
         return self.backing.catalog(snapshot)
-
-    def last_seen(self) -> Catalog | None:
-        """The newest snapshot that this machine has seen, for when the store is away."""
-        snapshot = self.backing.log.last_seen()
-        return self.backing.catalog(snapshot) if snapshot and snapshot.volumes else None
 
     def loaded_catalog(self) -> Catalog:
         """The newest snapshot for readers. Raises `ConfigError` where nothing is loaded."""

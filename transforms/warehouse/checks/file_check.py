@@ -3,26 +3,63 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+
+import duckdb
 
 from transforms.duck import Connection, quote_files
 from transforms.duck_files import FOREIGN_LOG, log_beside
-from transforms.errors import IntegrityError
+from transforms.errors import BusyError, IntegrityError, StrataError
 from transforms.objects import StoredFile
 from transforms.stores.store import content_sha256
 from transforms.tables.file_columns import OWN_TYPES, FileColumn, duck_type
 from transforms.tables.registry import TableSchema, fold_case
-from transforms.verifying.findings import REPAIR, Finding, Problem, Remedy, unreadable
+from transforms.verifying.findings import REPAIR, Finding, Problem, Remedy, move_away, unreadable
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.lost_files import MISSING, damage
 from transforms.warehouse.load.rendering import rendering_problem
 from transforms.warehouse.manifests.data_files import file_sql, rows_sql, state_sql
 from transforms.warehouse.manifests.receipts import Receipt
 
+Read = Callable[[], str]
+"""Reads a file; says what is wrong, "" if nothing."""
 
-def file_findings(backing: Backing, file: StoredFile, remedy: Remedy) -> Iterator[Finding]:
-    """Hash a file that a snapshot names; of a bucket's, also the copy in this machine's cache."""
+# What rows that were damaged, and not found out by checksums, can make of parsing.
+_NONSENSE = (sqlite3.Error, StrataError, ValueError, TypeError, LookupError)
+
+
+def file_findings(
+    backing: Backing, file: StoredFile, remedy: Remedy, read: Read | None = None
+) -> Iterator[Finding]:
+    """Hash a file that a snapshot names and, if it is whole, `read` it."""
+    findings = [*_hash_findings(backing, file, remedy)]
+    yield from findings
+    if read is None or findings:
+        return
+    place = backing.store.describe(file.key)
+    if problem := _read_problem(backing, file, read):
+        anew = Remedy((*move_away(place).commands, *remedy.commands), remedy.note)
+        yield Finding(Problem.DAMAGED, place, problem, anew)
+
+
+def _read_problem(backing: Backing, file: StoredFile, read: Read) -> str:
+    """What `read` says is wrong with a file; errors of the machine pass."""
+    try:
+        return read()
+    except OSError as error:
+        if not error.filename:
+            raise
+        return unreadable(error, str(backing.files.path(file)))
+    except BusyError:
+        raise
+    except (duckdb.Error, *_NONSENSE) as error:
+        return f"it cannot be read ({' '.join(str(error).split())})"
+
+
+def _hash_findings(backing: Backing, file: StoredFile, remedy: Remedy) -> Iterator[Finding]:
+    """Hash a file; of a bucket's, also the copy in this machine's cache."""
     place = backing.store.describe(file.key)
     local = backing.files.path(file)
     copy = None if backing.store.path(file.key) else local

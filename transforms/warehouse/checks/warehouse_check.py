@@ -8,33 +8,31 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from operator import attrgetter
 
 from transforms.block_range import BlockRange
-from transforms.errors import ConfigError, IntegrityError
+from transforms.errors import ConfigError
 from transforms.verifying.findings import (
+    FIRST_LOAD,
     REPAIR,
     REPAIR_AND_LOAD,
     Finding,
     Problem,
+    move_away,
 )
 from transforms.verifying.verification import Kind, Verification
 from transforms.warehouse.checks.file_check import damage_finding, file_findings
-from transforms.warehouse.checks.log_check import (
-    log_findings,
-    nothing,
-    orphan_findings,
-)
 from transforms.warehouse.checks.volume_check import VolumeCheck
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.files.lost_files import absent_files
+from transforms.warehouse.log.log import LOG, is_snapshot_key, snapshot_key
 from transforms.warehouse.log.losses import LostRowsError
 from transforms.warehouse.log.snapshot import Snapshot
-from transforms.warehouse.manifests.manifest import manifest_receipts, read_manifest
+from transforms.warehouse.manifests.manifest import read_manifest
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.manifests.shapes import Volume
-from transforms.warehouse.repair.older_log import read_state
+from transforms.warehouse.merge.sweep import ORPHAN_SECONDS, Coverage, folder_listing, unnamed
+from transforms.warehouse.repair.older_log import lacking, later_volume, listed
 
 
 @dataclass
@@ -78,79 +76,115 @@ class WarehouseCheck:
 
     def __init__(self, backing: Backing, verification: Verification, holding: Holding) -> None:
         self._backing = backing
+        self._store = backing.store
         self._verification = verification
+        self._begun = 0.0
         self.holding = holding
-        self._sound = set[str]()  # the keys of the manifests that can be believed
-
-    @cached_property
-    def _begun(self) -> float:
-        return self._backing.store.now()
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is wrong; nothing, if all is well. Errors of the machine pass through."""
         try:
             self._backing.log.numbers()
-        except ConfigError:  # there is no such bucket
-            yield nothing(self._backing, has_volumes=False)
+        except ConfigError as error:  # there is no such bucket
+            yield Finding(Problem.NOTHING, self._store.describe(), str(error), FIRST_LOAD)
             return
-        state = read_state(self._backing)
-        snapshot = state.end.sound
-        yield from log_findings(self._backing, state)
-        if snapshot is None:
-            return
+        # Before the log: other processes may go on meanwhile.
+        manifests = listed(self._store, "manifests")
+        snapshot, unsound = self._backing.log.newest_sound()
+        place = self._store.describe(LOG)
+        for number, problem in unsound.items():
+            where = self._store.describe(snapshot_key(number))
+            yield Finding(Problem.DAMAGED, where, problem, REPAIR)
+        if later := later_volume(self._backing, snapshot, manifests):
+            yield Finding(Problem.DAMAGED, place, later, REPAIR)
+        elif snapshot is None and (manifests or listed(self._store, "state")):
+            what = "there are volumes and no log that names them"
+            yield Finding(Problem.MISSING, place, what, REPAIR)
+        elif snapshot is None and not unsound:
+            what = "there is no warehouse, or it is empty: is this the right place?"
+            yield Finding(Problem.NOTHING, place, f"{what} is it mounted?", FIRST_LOAD)
+        if snapshot is not None:
+            yield from self._files(snapshot)
+
+    def _files(self, snapshot: Snapshot) -> Iterator[Finding]:
         self.holding.chain_id = snapshot.chain_id
         if snapshot.losses:
-            place = self._backing.store.describe()
+            place = self._store.describe()
             lost = LostRowsError(place, snapshot.losses)
             yield Finding(Problem.MISSING, place, f"it {lost.what}", lost.remedy)
+        self._begun = self._store.now()
+        sound = list[Volume]()
         for volume in snapshot.volumes:
-            yield from self._manifest(volume)
-        if self._sound:
-            volumes = [volume for volume in snapshot.volumes if volume.key in self._sound]
-            self.holding.catalog = self._backing.catalog(snapshot).of_volumes(volumes)
+            yield from self._manifest(volume, sound)
+        if sound:
+            self.holding.catalog = self._backing.catalog(snapshot).of_volumes(sound)
         for refused in snapshot.quarantine:
             if refused.copy:
                 yield from file_findings(self._backing, refused.copy, REPAIR)
         if snapshot.captures:
             yield from file_findings(self._backing, snapshot.captures, REPAIR_AND_LOAD)
-        yield from orphan_findings(self._backing, snapshot)
-        yield from self._volumes(snapshot)
+        yield from _orphans(self._backing, snapshot)
+        yield from self._volumes(snapshot.volumes, {volume.key for volume in sound})
 
-    def _manifest(self, volume: Volume) -> Iterator[Finding]:
-        """Hash a manifest, and believe it only then."""
+    def _manifest(self, volume: Volume, sound: list[Volume]) -> Iterator[Finding]:
+        """Read a manifest; only if nothing is wrong with it, it is believed."""
         if settle := self._verification.settle_seconds:
-            info = self._backing.store.head(volume.key)
+            info = self._store.head(volume.key)
             if info is not None and self._begun - info.modified < settle:
                 self.holding.unsettled.append(volume.blocks)
-        findings = list(file_findings(self._backing, volume.file, REPAIR_AND_LOAD))
+        path = self._backing.files.path(volume.file)
+
+        def read() -> str:
+            return "" if read_manifest(path) else "it has no segments"
+
+        findings = [*file_findings(self._backing, volume.file, REPAIR_AND_LOAD, read)]
         if not findings:
-            self._backing.files.bring([volume.file])
-            try:
-                read_manifest(self._backing.files.path(volume.file))
-                self._sound.add(volume.key)
-                return
-            except IntegrityError as error:
-                place = self._backing.store.describe(volume.key)
-                findings.append(Finding(Problem.DAMAGED, place, str(error), REPAIR_AND_LOAD))
-        if volume.kind == "history":
+            sound.append(volume)
+        elif volume.kind == "history":
             self.holding.unread.append(volume.blocks)
         yield from findings
 
-    def _volumes(self, snapshot: Snapshot) -> Iterator[Finding]:
-        check, store = self._verification, self._backing.store
-        for volume in snapshot.volumes:
-            check.expect(Kind.VOLUMES, 1, volume.size)
+    def _volumes(self, volumes: Sequence[Volume], sound: Collection[str]) -> Iterator[Finding]:
+        check, store = self._verification, self._store
+        check.expect(Kind.VOLUMES, len(volumes), sum(volume.size for volume in volumes))
         # What a quick check knows is there, at least, with all its bytes.
-        known = [volume for volume in snapshot.volumes if check.is_known(volume.key)]
+        known = [volume for volume in volumes if check.is_known(volume.key)]
         files = (file for volume in known for file in volume.row_files)
         for file, problem in absent_files(store, files).items():
             yield damage_finding(store.describe(file.key), problem, REPAIR_AND_LOAD)
-        for volume in snapshot.volumes:
-            if volume.key in check.sound:
-                continue
-            receipts = None
-            if volume.key in self._sound and not check.is_quick:
-                path = self._backing.files.path(volume.file)
-                receipts = sorted(manifest_receipts([path]), key=attrgetter("table", "blocks"))
-            yield from VolumeCheck(self._backing, volume, receipts).findings()
-            check.took(Kind.VOLUMES, volume.size)
+        for volume in volumes:
+            if volume.key not in check.sound:
+                is_read = volume.key in sound and not check.is_quick
+                yield from VolumeCheck(self._backing, volume).findings(is_read=is_read)
+                check.took(Kind.VOLUMES, volume.size)
+
+
+def _orphans(backing: Backing, snapshot: Snapshot) -> Iterator[Finding]:
+    """Files in the warehouse's folders that nothing names, and no sweep removes.
+
+    Of a killed load these are its manifests, which repair takes in with their files, and what it
+    left of blocks that no volume has.
+    """
+    store, now = backing.store, backing.store.now()
+    known = {file.key for file in snapshot.dropped} | snapshot.named_keys()
+    listing = folder_listing(store)
+    coverage = Coverage(snapshot, listing)
+    unknown = {info.key for info in lacking(listing["manifests"], snapshot)}
+    runs = {_run_of(key) for key in unknown}
+    strange = [info for info in listing[LOG] if not is_snapshot_key(info.key)]
+    for info in (*strange, *unnamed(listing, snapshot)):
+        is_known = info.key.removesuffix(".wal") in known or coverage.is_removable(info.key)
+        if is_known or now - info.modified <= ORPHAN_SECONDS:
+            continue
+        place = store.describe(info.key)
+        if info.key in unknown:
+            what = "no snapshot names it, and it has blocks that the log lacks"
+            yield Finding(Problem.ORPHAN, place, what, REPAIR)
+        elif _run_of(info.key) not in runs:
+            what = "no snapshot names it, and no sweep removes it"
+            yield Finding(Problem.ORPHAN, place, what, move_away(place))
+
+
+def _run_of(key: str) -> str:
+    """What the name of a volume's file says of its blocks."""
+    return key.rpartition("/")[2].partition(".")[0]

@@ -30,7 +30,7 @@ class Backing:
     @cached_property
     def log(self) -> Log:
         """The snapshots."""
-        return Log(self.store, self.cache)
+        return Log(self.store)
 
     @cached_property
     def files(self) -> LocalFiles:

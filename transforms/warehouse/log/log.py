@@ -12,13 +12,10 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import pairwise
-from pathlib import Path
 
 from transforms.errors import BusyError, ConflictError, IntegrityError
-from transforms.moments import Moment
 from transforms.objects import ObjectInfo
 from transforms.stores.store import Store, asked_together, read_as_is
-from transforms.warehouse.log.newest_snapshot import CHOICE, LogEnd, NewestSnapshot
 from transforms.warehouse.log.snapshot import (
     Snapshot,
     dump_snapshot,
@@ -33,21 +30,17 @@ Change = Callable[[Snapshot], Snapshot | None]
 LOG = "log"
 """The folder of the snapshots."""
 
-_GENERATION = 1_000_000
-_SHORT_SECONDS = 5.0  # no snapshot that was followed is removed so soon
 _FOLDER = f"{LOG}/"
 _NAME = re.compile(r"log/(\d{20})\.json")
 _TYPE = "application/json"
 
 
 class Log:
-    """The snapshots in a store. `cache` is where this machine remembers the newest it has seen."""
+    """The snapshots in a store."""
 
-    def __init__(self, store: Store, cache: Path) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._memory = NewestSnapshot(cache)
-        self._newest: tuple[Snapshot, str] | None = None
-        self._confirmed: tuple[int, Moment] | None = None
+        self._newest: Snapshot | None = None
         self._is_one_look = False
         self._is_taken = False  # whether that block has asked the store already
 
@@ -68,25 +61,32 @@ class Log:
             self._is_one_look = self._is_taken = False
 
     def newest(self) -> Snapshot | None:
-        """The newest snapshot, None where there is none.
+        """The newest snapshot, None where there is none. Raises `IntegrityError`."""
+        newest = self._newest
+        if newest is None or not (self._is_taken or self._is_followed_by_none(newest.number)):
+            newest = self._newest = self._look()
+        self._is_taken = self._is_one_look
+        return newest
 
-        Raises `IntegrityError` where it is damaged, or older than what this machine has seen.
+    def _is_followed_by_none(self, number: int) -> bool:
+        """Whether a snapshot is there, and the next one is not.
+
+        They are removed, oldest first: after a long sleep all that was known may be gone.
         """
-        entry = self._find()
-        return entry[0] if entry else None
+        keys = (snapshot_key(number + 1), snapshot_key(number))
+        following_info, info = asked_together(self._store, self._store.head, keys)
+        return following_info is None and info is not None
 
-    def is_outdated(self, number: int) -> bool:
-        """Whether there is a newer snapshot; two requests to the store at the most."""
-        next_key, key = snapshot_key(number + 1), snapshot_key(number)
-        confirmed, moment = self._confirmed or (0, Moment.now())
-        if confirmed == number and moment.passed() < _SHORT_SECONDS:
-            return self._store.head(next_key) is not None
-        # Snapshots are removed, oldest first: after a long sleep all that was known may be gone.
-        following_info, info = asked_together(self._store, self._store.head, (next_key, key))
-        if following_info is None and info is not None:
-            self._confirmed = (number, Moment.now())
-            return False
-        return True
+    def _look(self) -> Snapshot | None:
+        numbers = self.numbers()
+        if not numbers:
+            return None
+        try:
+            return self.read(numbers[-1])
+        except FileNotFoundError:
+            if self.numbers()[-1:] == numbers[-1:]:
+                raise
+            return self._look()  # much newer ones came since it was listed
 
     def numbers(self) -> list[int]:
         """The numbers of all snapshots that are there, ascending; a missing folder has none."""
@@ -98,31 +98,10 @@ class Log:
 
     def read(self, number: int) -> Snapshot:
         """One snapshot. Raises `FileNotFoundError`, `IntegrityError`."""
-        return self._parsed(read_as_is(self._store, snapshot_key(number)), number)
-
-    def end(self) -> LogEnd:
-        """The newest snapshot that is sound, whatever this machine has seen.
-
-        Raises `ConfigError` for a snapshot of a newer release.
-        """
-        damaged: list[tuple[int, str]] = []
-        for number in reversed(self.numbers()):
-            try:
-                return LogEnd(self.read(number), damaged)
-            except FileNotFoundError:
-                continue  # too old: removed by another process just now
-            except IntegrityError as error:
-                damaged.append((number, str(error.__cause__ or error)))
-        return LogEnd(None, damaged)
-
-    def last_seen(self) -> Snapshot | None:
-        """The newest snapshot that this machine has seen, whatever the store says now."""
-        return self._memory.snapshot()
-
-    def _parsed(self, data: bytes, number: int) -> Snapshot:
-        place = self._store.describe(snapshot_key(number))
+        key = snapshot_key(number)
+        place = self._store.describe(key)
         try:
-            snapshot = parse_snapshot(data, place)
+            snapshot = parse_snapshot(read_as_is(self._store, key), place)
         except IntegrityError as error:
             raise IntegrityError(f"{error}: run strata repair") from error
         if snapshot.number != number:
@@ -131,6 +110,21 @@ class Log:
                 "copied; run strata repair"
             )
         return snapshot
+
+    def newest_sound(self) -> tuple[Snapshot | None, dict[int, str]]:
+        """The newest snapshot that can be read, and why later ones cannot, by their numbers.
+
+        Raises `ConfigError` for a snapshot of a newer release.
+        """
+        problems: dict[int, str] = {}
+        for number in reversed(self.numbers()):
+            try:
+                return self.read(number), problems
+            except FileNotFoundError:
+                continue  # too old: removed by another process just now
+            except IntegrityError as error:
+                problems[number] = str(error.__cause__ or error)
+        return None, problems
 
     def commit(self, change: Change, forget: Collection[str] = ()) -> Snapshot:
         """Make the next snapshot from the newest one; returns the newest afterwards.
@@ -141,7 +135,7 @@ class Log:
         """
         lost = 0
         while True:
-            base, parent = self._find() or (new_warehouse(), "")
+            base = self.newest() or new_warehouse()
             if base.number < lost:
                 raise BusyError(
                     f"{self._store.describe(snapshot_key(lost))} is said to be there and cannot be "
@@ -151,7 +145,7 @@ class Log:
             if target is None:
                 return base
             now = self._store.now()  # what is dropped then is swept by the same clock
-            created = self.create(following(base, parent, target, forget, now))
+            created = self.create(following(base, target, forget, now))
             if created is not None:
                 return created
             lost = base.number + 1
@@ -169,18 +163,15 @@ class Log:
             self._newest = None
             return None
         except OSError:
-            with suppress(OSError):
-                if read_as_is(self._store, key) == data:
-                    return self._keep(snapshot, data, sha256)
-            raise
-        return self._keep(snapshot, data, sha256)
-
-    def _keep(self, snapshot: Snapshot, data: bytes, sha256: str) -> Snapshot:
-        """Remember a snapshot that was created."""
-        if self._newest is None or self._newest[0].number < snapshot.number:
-            self._newest = (snapshot, sha256)
-        self._memory.keep(snapshot, data)
+            if not self._holds(key, data):
+                raise
+        self._newest = snapshot
         return snapshot
+
+    def _holds(self, key: str, data: bytes) -> bool:
+        with suppress(OSError):
+            return read_as_is(self._store, key) == data
+        return False
 
     def begin(self) -> Snapshot:
         """The newest snapshot; the first one, which is empty, is made where there is none.
@@ -189,49 +180,6 @@ class Log:
         `ConfigError` where the store cannot keep a log.
         """
         return self.newest() or self.commit(lambda base: None if base.number else base)
-
-    def _find(self) -> tuple[Snapshot, str] | None:
-        cache = self._newest
-        is_newest = cache is not None and (self._is_taken or not self.is_outdated(cache[0].number))
-        self._is_taken = self._is_one_look
-        if is_newest:
-            return cache
-        last_seen, seen_sha256 = self._memory.newest() or (None, "")
-        numbers = self.numbers()
-        if not numbers:
-            _check(LogEnd(), last_seen, self._store.describe(LOG))
-            return None
-        key = snapshot_key(numbers[-1])
-        try:
-            data = read_as_is(self._store, key)
-        except FileNotFoundError:
-            if self.numbers()[-1:] == numbers[-1:]:
-                raise
-            return self._find()  # much newer ones came since it was listed
-        sha256 = hashlib.sha256(data).hexdigest()
-        if last_seen is not None and (sha256, numbers[-1]) == (seen_sha256, last_seen.number):
-            newest = (last_seen, sha256)  # the very bytes: there is nothing to parse or to compare
-        else:
-            newest = (self._parsed(data, numbers[-1]), sha256)
-            _check(LogEnd(newest[0]), last_seen, self._store.describe(key))
-            self._memory.keep(newest[0], data)
-        self._newest = newest
-        return newest
-
-
-def _check(end: LogEnd, last_seen: Snapshot | None, place: str) -> None:
-    """Raise `IntegrityError` where a log is older than, or not, what this machine has seen."""
-    if conflict := end.conflict(last_seen, place):
-        raise IntegrityError(f"{conflict}: {CHOICE}")
-
-
-def next_generation(number: int) -> int:
-    """The number that a repair gives where it cannot go on after the newest snapshot.
-
-    Machines refuse a log that is older than what they saw, and nothing says how far a lost log had
-    come: so it is beyond all that commits reach.
-    """
-    return (number // _GENERATION + 1) * _GENERATION
 
 
 def snapshot_key(number: int) -> str:

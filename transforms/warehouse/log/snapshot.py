@@ -7,7 +7,7 @@ in the manifests of the volumes, so that a snapshot of 75,000 segments stays bel
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import astuple, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -37,15 +37,13 @@ class Dropped:
 class Snapshot:
     """One state of the warehouse. `warehouse` is drawn once, `commit` for each attempt to write.
 
-    `parent` is the SHA-256 of the snapshot before (empty: none, or it could not be trusted), `time`
-    in Unix seconds; volumes ascend by kind and block. `losses` are what snapshots before had and
-    nothing holds any more.
+    `time` is in Unix seconds; volumes ascend by kind and block. `losses` are what snapshots before
+    had and nothing holds any more.
     """
 
     warehouse: str
     number: int = 0
     commit: str = ""
-    parent: str = ""
     time: float = 0.0
     chain_id: str = ""
     volumes: tuple[Volume, ...] = ()
@@ -66,6 +64,20 @@ class Snapshot:
         """The same with other volumes."""
         ordered = sorted(volumes, key=lambda volume: (volume.kind, volume.blocks))
         return replace(self, volumes=tuple(ordered))
+
+    def without(self, bad: Set[StoredFile]) -> Snapshot:
+        """The same without damaged files; a volume may lack its index file, and no other."""
+        volumes = [
+            replace(volume, index=None) if volume.index in bad else volume
+            for volume in self.volumes
+            if bad.isdisjoint(volume.row_files)
+        ]
+        return replace(
+            self,
+            volumes=tuple(volumes),
+            captures=None if self.captures in bad else self.captures,
+            quarantine=tuple(refused for refused in self.quarantine if refused.copy not in bad),
+        )
 
     def named_keys(self) -> set[str]:
         """Every file of the warehouse that this snapshot names."""
@@ -105,9 +117,9 @@ def new_warehouse() -> Snapshot:
 
 
 def following(
-    base: Snapshot, parent: str, target: Snapshot, forget: Iterable[str], now: float | None = None
+    base: Snapshot, target: Snapshot, forget: Iterable[str] = (), now: float | None = None
 ) -> Snapshot:
-    """The snapshot after `base` with the content of `target`; `parent` is the hash of `base`.
+    """The snapshot after `base` with the content of `target`.
 
     Files that `base` names and `target` does not are dropped from `now` on (None: by this machine's
     clock); of those that were dropped before, `forget` are gone by now.
@@ -125,7 +137,6 @@ def following(
         warehouse=base.warehouse,
         number=base.number + 1,
         commit=uuid4().hex,
-        parent=parent,
         time=now,
         dropped=(*old, *fresh),
         losses=tuple(losses),
@@ -142,7 +153,6 @@ def dump_snapshot(snapshot: Snapshot) -> bytes:
             "warehouse": snapshot.warehouse,
             "snapshot": snapshot.number,
             "commit": snapshot.commit,
-            "parent": snapshot.parent,
             "time": _time_text(snapshot.time),
             "chain": snapshot.chain_id,
             "shapes": [[dict(columns), raw] for columns, raw in listed.shapes],
@@ -182,7 +192,6 @@ def _parsed(row: Mapping[str, Any]) -> Snapshot:
         row["warehouse"],
         row["snapshot"],
         row["commit"],
-        row["parent"],
         _time(row["time"]),
         row["chain"],
         tuple(_volume(entry, tables) for entry in row["volumes"]),

@@ -26,7 +26,7 @@ from transforms.warehouse.log.log import (
     settled_snapshots,
     snapshot_key,
 )
-from transforms.warehouse.log.snapshot import Snapshot, following
+from transforms.warehouse.log.snapshot import Snapshot
 
 WRITERS = 8
 COMMITS = 3
@@ -70,24 +70,24 @@ def names(snapshot: Snapshot | None) -> list[str]:
     return [refused.key for refused in snapshot.quarantine]
 
 
-def write(store: Store, cache: Path, writer: int) -> None:
+def write(store: Store, writer: int) -> None:
     """Commit some changes, each with a name of its own."""
-    log = Log(store, cache)
+    log = Log(store)
     log.begin()
     for number in range(COMMITS):
         log.commit(adding(f"{writer}-{number}"))
 
 
 def write_in_process(
-    place: str | Path, options: S3Options, environment: dict[str, str], cache: Path, n: int
+    place: str | Path, options: S3Options, environment: dict[str, str], n: int
 ) -> None:
     """`write` in a process of its own, which was forked with any environment."""
     os.environ.update(environment)
     if isinstance(place, Path):
-        write(FolderStore(place), cache, n)
+        write(FolderStore(place), n)
         return
     store = S3Store(place, "some/prefix", options)
-    write(store, cache, n)
+    write(store, n)
     store.close()
 
 
@@ -96,36 +96,28 @@ def assert_all_are_there_once(log: Log) -> None:
     everything = sorted(f"{writer}-{n}" for writer in range(WRITERS) for n in range(COMMITS))
     assert names(log.newest()) == everything
     assert log.numbers() == list(range(1, 2 + WRITERS * COMMITS))
-    parent, before = "", set[str]()
+    before = set[str]()
     for number in log.numbers():
         snapshot = log.read(number)
-        assert snapshot.parent == parent
         assert len(set(names(snapshot)) - before) == (number > 1)
         before = set(names(snapshot))
-        parent = hashlib.sha256(log._store.read(snapshot_key(number))).hexdigest()
 
 
-def test_of_threads_that_commit_at_once_every_change_is_there_once(
-    opening: Opening, tmp_path: Path
-) -> None:
+def test_of_threads_that_commit_at_once_every_change_is_there_once(opening: Opening) -> None:
     with ThreadPoolExecutor(WRITERS) as pool:
-        writing = [
-            pool.submit(write, opening(), tmp_path / f"cache-{writer % 4}", writer)
-            for writer in range(WRITERS)
-        ]
+        writing = [pool.submit(write, opening(), writer) for writer in range(WRITERS)]
         for done in writing:
             done.result()
-    assert_all_are_there_once(Log(opening(), tmp_path / "reader"))
-    assert list(tmp_path.glob("cache-*/scratch/*")) == []
+    assert_all_are_there_once(Log(opening()))
 
 
 def test_threads_may_share_a_log(tmp_path: Path) -> None:
-    log = Log(FolderStore(tmp_path / "warehouse"), tmp_path)
+    log = Log(FolderStore(tmp_path / "warehouse"))
     log.begin()
     changes = [adding(f"{writer}-{n}") for writer in range(WRITERS) for n in range(COMMITS)]
     with ThreadPoolExecutor(WRITERS) as pool:
         list(pool.map(log.commit, changes))
-    assert_all_are_there_once(Log(FolderStore(tmp_path / "warehouse"), tmp_path / "reader"))
+    assert_all_are_there_once(Log(FolderStore(tmp_path / "warehouse")))
 
 
 @pytest.mark.parametrize("kind", ["folder", "bucket"])
@@ -136,36 +128,33 @@ def test_of_processes_that_commit_at_once_every_change_is_there_once(
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["transforms.stores.s3", "transforms.warehouse.log.log"])
     credentials = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
-    # They share a cache, as the processes of a machine do.
-    shared = (place, server.options(), credentials, tmp_path / "cache")
+    shared = (place, server.options(), credentials)
     with context.Pool(WRITERS) as pool:
         pool.starmap(write_in_process, [(*shared, n) for n in range(WRITERS)], chunksize=1)
     if isinstance(place, Path):
-        assert_all_are_there_once(Log(FolderStore(place), tmp_path / "reader"))
+        assert_all_are_there_once(Log(FolderStore(place)))
         return
     store = S3Store(place, "some/prefix", server.options())
-    assert_all_are_there_once(Log(store, tmp_path / "reader"))
+    assert_all_are_there_once(Log(store))
     store.close()
 
 
 @pytest.mark.parametrize("attempts", [1, 3])
-def test_a_commit_whose_answer_got_lost_counts_once(
-    server: BucketServer, tmp_path: Path, attempts: int
-) -> None:
+def test_a_commit_whose_answer_got_lost_counts_once(server: BucketServer, attempts: int) -> None:
     with server.store(attempts=attempts) as store:
-        log = Log(store, tmp_path)
+        log = Log(store)
         log.begin()
         server.door.faults = [("PUT", "lose the answer")]
         assert names(log.commit(adding("a"))) == ["a"]
         assert server.door.faults == []
-        assert names(Log(store, tmp_path / "other").newest()) == ["a"]
+        assert names(Log(store).newest()) == ["a"]
         assert log.numbers() == [1, 2]
         assert log.commit(adding("b")).number == 3
 
 
-def test_a_commit_that_never_arrived_is_none(server: BucketServer, tmp_path: Path) -> None:
+def test_a_commit_that_never_arrived_is_none(server: BucketServer) -> None:
     with server.store() as store:
-        log = Log(store, tmp_path)
+        log = Log(store)
         log.begin()
         server.door.faults = [("PUT", "503 SlowDown")]
         with pytest.raises(ConnectionError):
@@ -174,8 +163,8 @@ def test_a_commit_that_never_arrived_is_none(server: BucketServer, tmp_path: Pat
         assert names(log.commit(adding("a"))) == ["a"]
 
 
-def test_a_change_is_applied_to_what_a_rival_made(opening: Opening, tmp_path: Path) -> None:
-    log, rival = Log(opening(), tmp_path / "ours"), Log(opening(), tmp_path / "theirs")
+def test_a_change_is_applied_to_what_a_rival_made(opening: Opening) -> None:
+    log, rival = Log(opening()), Log(opening())
     log.begin()
     seen: list[list[str]] = []
 
@@ -189,15 +178,15 @@ def test_a_change_is_applied_to_what_a_rival_made(opening: Opening, tmp_path: Pa
     assert seen == [[], ["theirs"]]
 
 
-def test_no_change_makes_no_snapshot(opening: Opening, tmp_path: Path) -> None:
-    log = Log(opening(), tmp_path)
+def test_no_change_makes_no_snapshot(opening: Opening) -> None:
+    log = Log(opening())
     first = log.begin()
     assert log.commit(lambda _: None) == first
     assert log.numbers() == [1]
 
 
-def test_a_reader_finds_what_came_while_it_slept(opening: Opening, tmp_path: Path) -> None:
-    reader, writer = Log(opening(), tmp_path / "reader"), Log(opening(), tmp_path / "writer")
+def test_a_reader_finds_what_came_while_it_slept(opening: Opening) -> None:
+    reader, writer = Log(opening()), Log(opening())
     writer.begin()
     assert names(reader.newest()) == []
     writer.commit(adding("a"))
@@ -206,13 +195,12 @@ def test_a_reader_finds_what_came_while_it_slept(opening: Opening, tmp_path: Pat
         writer.commit(adding(name))
     for number in (1, 2, 3, 4):  # a sweep went on, too
         opening().delete(snapshot_key(number))
-    assert reader.is_outdated(2)
     assert names(reader.newest()) == ["a", "b", "c", "d"]
 
 
 def test_a_step_goes_by_one_look_and_by_what_it_commits(tmp_path: Path) -> None:
     store = _CountingStore(tmp_path / "log")
-    log, rival = Log(store, tmp_path / "mine"), Log(store, tmp_path / "rival")
+    log, rival = Log(store), Log(store)
     log.begin()
     with log.one_look():
         assert names(log.newest()) == []
@@ -235,66 +223,9 @@ class _CountingStore(FolderStore):
         return super().head(key)
 
 
-def test_an_older_log_is_not_taken_for_the_newest(opening: Opening, tmp_path: Path) -> None:
+def test_a_renamed_snapshot_is_refused(opening: Opening) -> None:
     store = opening()
-    log = Log(store, tmp_path)
-    log.begin()
-    log.commit(adding("a"))
-    for number, message in ((2, "is snapshot 1, and this machine has seen 2"), (1, "is empty")):
-        store.delete(snapshot_key(number))
-        for again in (log, Log(store, tmp_path)):
-            with pytest.raises(IntegrityError, match=message):
-                again.begin()
-    assert names(log.last_seen()) == ["a"]
-    (tmp_path / "seen.json").unlink()
-    assert names(log.begin()) == []
-
-
-def test_another_log_is_not_taken_for_the_one_that_was_seen(
-    opening: Opening, tmp_path: Path
-) -> None:
-    store = opening()
-    ours = Log(store, tmp_path / "ours")
-    ours.begin()
-    store.delete(snapshot_key(1))
-    Log(store, tmp_path / "theirs").begin()
-    with pytest.raises(IntegrityError, match="belongs to another warehouse"):
-        Log(store, tmp_path / "ours").newest()
-
-
-def test_another_snapshot_of_the_same_number_is_noticed(opening: Opening, tmp_path: Path) -> None:
-    store = opening()
-    ours = Log(store, tmp_path / "ours")
-    first = ours.begin()
-    ours.commit(adding("a"))
-    store.delete(snapshot_key(2))
-    Log(store, tmp_path / "theirs").create(following(first, "", first, ()))
-    with pytest.raises(IntegrityError, match="is not the snapshot 2 that this machine has seen"):
-        Log(store, tmp_path / "ours").newest()
-
-
-class _Slow(FolderStore):
-    """A store of which others make use while its listing is on its way."""
-
-    def __init__(self, root: Path, meanwhile: Callable[[], object]) -> None:
-        super().__init__(root)
-        self._meanwhile = meanwhile
-
-    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        yield from [*super().list(prefix)]
-        self._meanwhile()
-
-
-def test_what_others_of_the_machine_see_meanwhile_is_no_older_log(tmp_path: Path) -> None:
-    rival = Log(FolderStore(tmp_path / "warehouse"), tmp_path / "cache")
-    rival.begin()
-    slow = _Slow(tmp_path / "warehouse", lambda: rival.commit(adding("a")))
-    assert names(Log(slow, tmp_path / "cache").newest()) == []
-
-
-def test_a_renamed_snapshot_is_refused(opening: Opening, tmp_path: Path) -> None:
-    store = opening()
-    Log(store, tmp_path / "writer").begin()
+    Log(store).begin()
     data = store.read(snapshot_key(1))
     store.put_if_absent(
         snapshot_key(2),
@@ -304,11 +235,11 @@ def test_a_renamed_snapshot_is_refused(opening: Opening, tmp_path: Path) -> None
         immutable=True,
     )
     with pytest.raises(IntegrityError, match="says that it is snapshot 1"):
-        Log(store, tmp_path / "reader").newest()
+        Log(store).newest()
 
 
 def test_a_clock_that_goes_back_makes_no_snapshot_older(tmp_path: Path) -> None:
-    log = Log(FolderStore(tmp_path / "warehouse"), tmp_path)
+    log = Log(FolderStore(tmp_path / "warehouse"))
     first = log.begin()
     ahead = replace(first, number=2, time=first.time + 1e6)
     assert log.create(ahead)
@@ -320,66 +251,34 @@ def test_a_store_that_overwrites_keeps_no_log(tmp_path: Path) -> None:
     with rclone_server(tmp_path / "service") as url:
         store = S3Store("bucket", "w", S3Options(url))
         with pytest.raises(ConfigError, match="If-None-Match"):
-            Log(store, tmp_path).begin()
+            Log(store).begin()
         assert list(store.list()) == []
 
 
-def test_who_may_not_list_a_bucket_does_not_take_it_for_an_empty_one(
-    server: BucketServer, tmp_path: Path
-) -> None:
+def test_who_may_not_list_a_bucket_does_not_take_it_for_an_empty_one(server: BucketServer) -> None:
     with server.store() as store:
         server.door.faults = [("GET", "403 AccessDenied")]
         with pytest.raises(ConfigError, match="refused access"):
-            Log(store, tmp_path).begin()
+            Log(store).begin()
         assert list(store.list()) == []
 
 
 def test_a_folder_that_is_not_there_has_no_log_and_is_not_made(tmp_path: Path) -> None:
-    log = Log(FolderStore(tmp_path / "warehouse"), tmp_path / "cache")
+    log = Log(FolderStore(tmp_path / "warehouse"))
     assert log.newest() is None
     assert log.numbers() == []
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("damage", [b"", b"{}", b"\xff"])
-def test_a_damaged_memory_of_what_was_seen_is_none(tmp_path: Path, damage: bytes) -> None:
-    store = FolderStore(tmp_path / "warehouse")
-    Log(store, tmp_path / "cache").begin()
-    (tmp_path / "cache" / "seen.json").write_bytes(damage)
-    log = Log(store, tmp_path / "cache")
-    assert log.last_seen() is None
-    assert names(log.commit(adding("a"))) == ["a"]
-    assert names(log.last_seen()) == ["a"]
-
-
-def test_a_machine_that_can_keep_nothing_commits_all_the_same(tmp_path: Path) -> None:
-    (tmp_path / "cache").write_text("a file where the folder should be")
-    log = Log(FolderStore(tmp_path / "warehouse"), tmp_path / "cache")
-    log.begin()
-    assert names(log.commit(adding("a"))) == ["a"]
-    assert log.last_seen() is None
-
-
-def test_an_older_snapshot_does_not_replace_what_was_seen(tmp_path: Path) -> None:
-    store = FolderStore(tmp_path / "warehouse")
-    slow = Log(store, tmp_path / "cache")
-    slow.begin()
-    Log(store, tmp_path / "cache").commit(adding("a"))
-    slow._memory.keep(slow.read(1), store.read(snapshot_key(1)))
-    assert names(slow.last_seen()) == ["a"]
-
-
-def test_a_snapshot_that_lies_damaged_in_a_bucket_is_for_repair(
-    server: BucketServer, tmp_path: Path
-) -> None:
+def test_a_snapshot_that_lies_damaged_in_a_bucket_is_for_repair(server: BucketServer) -> None:
     with server.store(attempts=3) as store:
-        Log(store, tmp_path / "writer").begin()
+        Log(store).begin()
         bucket, key = bucket_and_key(store, snapshot_key(1))
         held = server.client.get_object(Bucket=bucket, Key=key)
         damaged = held["Body"].read().replace(b"1", b"2", 1)
         server.client.put_object(Bucket=bucket, Key=key, Body=damaged, Metadata=held["Metadata"])
         with pytest.raises(IntegrityError, match="run strata repair"):
-            Log(store, tmp_path / "reader").newest()
+            Log(store).newest()
 
 
 def _aged(folder: Path, numbers: range, seconds: float) -> None:
@@ -391,7 +290,7 @@ def _aged(folder: Path, numbers: range, seconds: float) -> None:
 
 
 def test_snapshots_that_were_followed_long_ago_are_settled(tmp_path: Path) -> None:
-    log = Log(FolderStore(tmp_path), tmp_path / "cache")
+    log = Log(FolderStore(tmp_path))
     for number in range(10):
         log.commit(adding(f"{number}"))
     folder = FolderStore(tmp_path)

@@ -70,7 +70,6 @@ _snapshots = st.builds(
     _hashes,
     _numbers,
     _hashes,
-    st.just("") | _hashes,
     _times,
     _names,
     _tuples(_volumes()),
@@ -96,8 +95,8 @@ def _example() -> Snapshot:
     data = data_files(blocks, {"orders": ["1" * 64, 7]})
     volume = Volume("history", file, blocks, 1, shapes, data, file)
     refused = QuarantinedFile(Refusal(ObjectInfo("x.zip", 1, "v"), "it is bad"), file)
-    base = Snapshot("w" * 32, 3, "c" * 32, "", 1e9, "chain", (volume,), file, (refused,))
-    return following(base, "p" * 64, base.with_volumes([]), ())
+    base = Snapshot("w" * 32, 3, "c" * 32, 1e9, "chain", (volume,), file, (refused,))
+    return following(base, base.with_volumes([]))
 
 
 def test_every_flipped_bit_of_a_snapshot_is_refused() -> None:
@@ -128,7 +127,7 @@ def test_a_snapshot_of_a_later_release_says_so() -> None:
 @settings(max_examples=50)
 @given(_snapshots, _snapshots)
 def test_the_next_snapshot_is_read_back_too(base: Snapshot, wanted: Snapshot) -> None:
-    after = following(base, "p" * 64, wanted, ())
+    after = following(base, wanted)
     assert parse_snapshot(dump_snapshot(after), "here") == after
     assert after.number == base.number + 1
     assert after.time >= base.time
@@ -137,12 +136,12 @@ def test_the_next_snapshot_is_read_back_too(base: Snapshot, wanted: Snapshot) ->
 def test_what_a_snapshot_no_longer_names_is_dropped_until_it_is_forgotten() -> None:
     files = StoredFile("manifests/a", 1, ""), StoredFile("index/a", 1, "")
     named = Volume("history", files[0], BlockRange(1, 2), 1, {}, {}, files[1])
-    first = following(Snapshot("w"), "", Snapshot("w", volumes=(named,)), ())
-    second = following(first, "", first.with_volumes([]), ())
+    first = following(Snapshot("w"), Snapshot("w", volumes=(named,)), ())
+    second = following(first, first.with_volumes([]), ())
     assert [one.key for one in second.dropped] == ["index/a", "manifests/a"]
-    third = following(second, "", second, ["index/a"])
+    third = following(second, second, ["index/a"])
     assert [(one.key, one.time) for one in third.dropped] == [("manifests/a", second.time)]
-    again = following(third, "", third.with_volumes([named]), ())
+    again = following(third, third.with_volumes([named]), ())
     assert again.dropped == ()
 
 
@@ -166,12 +165,12 @@ def test_what_no_volume_holds_any_more_is_missed_until_it_is_there_again() -> No
         return Volume(kind, StoredFile(name, 1, "a" * 64), blocks, 71, {})
 
     def after(base: Snapshot, *volumes: Volume) -> Snapshot:
-        found = following(base, "", base.with_volumes(volumes), ())
+        found = following(base, base.with_volumes(volumes), ())
         return parse_snapshot(dump_snapshot(found), "it")
 
     captures = StoredFile("spam/c", 1, "c" * 64)
     whole = Snapshot("w", volumes=(volume("history", 1, 30), volume("state", 21, 30)))
-    lost = following(replace(whole, captures=captures), "", Snapshot("w"), ())
+    lost = following(replace(whole, captures=captures), Snapshot("w"), ())
     assert sorted(map(str, lost.losses)) == [
         "the blocks 1 to 30",
         "the current state at block 30",
@@ -186,4 +185,4 @@ def test_what_no_volume_holds_any_more_is_missed_until_it_is_there_again() -> No
     ]
     newer = after(older, volume("history", 1, 40), volume("state", 31, 40))
     assert [*map(str, newer.losses)] == ["the spam captures"]
-    assert following(newer, "", replace(newer, captures=captures), ()).losses == ()
+    assert following(newer, replace(newer, captures=captures), ()).losses == ()
