@@ -101,8 +101,8 @@ class WarehouseCheck:
             what = "there are volumes and no log that names them"
             yield Finding(Problem.MISSING, place, what, REPAIR)
         elif snapshot is None and not unsound:
-            what = "there is no warehouse, or it is empty: is this the right place?"
-            yield Finding(Problem.NOTHING, place, f"{what} is it mounted?", FIRST_LOAD)
+            what = "there is no warehouse, or it is empty: is this the right place, and mounted?"
+            yield Finding(Problem.NOTHING, self._store.describe(), what, FIRST_LOAD)
         if snapshot is not None:
             yield from self._files(snapshot)
 
