@@ -86,7 +86,7 @@ class WarehouseCheck:
         try:
             self._backing.log.numbers()
         except ConfigError as error:  # there is no such bucket
-            yield Finding(Problem.NOTHING, self._store.describe(), str(error), FIRST_LOAD)
+            yield Finding(Problem.MISSING, self._store.describe(), str(error), FIRST_LOAD)
             return
         # Before the log: other processes may go on meanwhile.
         manifests = listed(self._store, "manifests")
@@ -102,7 +102,7 @@ class WarehouseCheck:
             yield Finding(Problem.MISSING, place, what, REPAIR)
         elif snapshot is None and not unsound:
             what = "there is no warehouse, or it is empty: is this the right place, and mounted?"
-            yield Finding(Problem.NOTHING, self._store.describe(), what, FIRST_LOAD)
+            yield Finding(Problem.MISSING, self._store.describe(), what, FIRST_LOAD)
         if snapshot is not None:
             yield from self._files(snapshot)
 
