@@ -142,10 +142,10 @@ def _wait_for(client: httpx2.Client, rows: Any) -> None:
 
 
 def _check_log(caplog: pytest.LogCaptureFixture, place: str) -> None:
-    """The log names the file in one line; between the two commands, perhaps, what lacks."""
+    """The log names the file first; between the two commands, perhaps, what lacks beside it."""
     first, *others = [one for one in caplog.records if one.levelno >= logging.ERROR]
     assert place in first.getMessage()
-    assert all(" lacks the " in line.getMessage() for line in others)
+    assert all(place in line.getMessage() or " lacks the " in line.getMessage() for line in others)
     assert not any(line.exc_info for line in (first, *others))
 
 

@@ -187,18 +187,6 @@ def test_a_load_takes_nothing_over_from_a_changed_file(
     assert _run(place, "repair").startswith("Nothing is wrong")
 
 
-def test_a_changed_file_of_views_is_repaired(published: Path, tmp_path: Path) -> None:
-    place = _copied(published, tmp_path)
-    views = _views(place)
-    _write(views, _CHANGES["a view over fewer rows"], is_15=True, is_killed=True)
-
-    (finding,) = _findings(place, "repair")
-
-    assert "current.duckdb" in str(finding)
-    assert _findings_after(place) == []
-    assert _count(place) == 2
-
-
 def test_a_log_beside_a_file_is_told_and_never_read(tmp_path: Path) -> None:
     (tmp_path / "source").mkdir()
     tables = {name: table_rows(name, {}, {}) for name in ("orders", "parties")}

@@ -194,7 +194,9 @@ def test_a_reader_sees_a_catalog_at_every_moment(tmp_path: Path) -> None:
     _segments(tmp_path / "s", 3, 5, 7)
     load = _Load(tmp_path / "w", tmp_path / "s", "--each")
     seen: list[int] = []
-    while load.process.poll() is None:
+    has_ended = False
+    while not has_ended:  # once more after it has ended
+        has_ended = load.process.poll() is not None
         with duckdb.connect((tmp_path / "w" / "current.duckdb").resolve(), read_only=True) as con:
             seen += [row[0] for row in con.execute("select max(height) from blocks").fetchall()]
     load.report()
