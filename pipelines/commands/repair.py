@@ -18,7 +18,7 @@ def command(warehouse: str | None, as_json: bool) -> int:
 
     Damaged snapshots are followed by a sound one, files that are missing or damaged are no longer
     named, volumes that no snapshot names are taken in where their blocks are free. Manifests that
-    cannot be believed are moved to damaged/; no file is deleted but DuckDB's logs beside volumes.
+    cannot be believed are moved to quarantine/; nothing is deleted but DuckDB's logs beside files.
 
     The exit code is 5 where something was found, also where it was repaired: run it again to see
     whether all is well.

@@ -23,7 +23,9 @@ ORPHAN_SECONDS = 7 * 24 * 3600.0
 """How old a file that no snapshot ever named is before it is deleted: longer than any run."""
 
 FOLDERS = ("manifests", "data", "index", "state", "spam", "quarantine")
-_BLOCKS = re.compile(r"(?:manifests|index|state|data/[a-z][a-z0-9_]*)/(\d+)-(\d+)\.")
+_BLOCKS = re.compile(
+    r"(?:manifests|index|state|data/[a-z][a-z0-9_]*|quarantine(?=/\S+\.parquet))/(\d+)-(\d+)\."
+)
 _OTHERS = re.compile(r"spam/[0-9a-f]{64}\.duckdb|quarantine/.+\.[0-9a-f]{64}\.zip")
 
 

@@ -2,13 +2,15 @@
 
 One rule: of the newest snapshot that can be read all that is sound stays, then each sound run of
 segments is named that shares no block with these, longer ones first. Manifests of blocks that lack
-even then are moved to `damaged/`; nothing is removed but what other programs wrote.
+even then, and damaged ones, are moved to `quarantine/`; nothing is removed but what other programs
+wrote.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -86,8 +88,11 @@ def repair(backing: Backing, advance: Advance = lambda _: None) -> RepairReport:
         snapshot = _begin(backing, base, max(unsound, default=0), search, change(base) or base)
     for loss in sorted({*snapshot.losses} - {*base.losses}):
         report.say(f"snapshot {snapshot.number}", f"{loss} is lost: run strata load")
-    for info in lacking(infos, snapshot):
-        report.say(info.key, f"moved to {_set_aside(store, info)}: load its segments again")
+    absent = [*lacking(infos, snapshot)]
+    for info in dict.fromkeys((*absent, *search.disbelieved)):
+        with suppress(FileNotFoundError):  # another process swept it
+            remedy = ": load its segments again" if info in absent else ""
+            report.say(info.key, f"moved to {_set_aside(store, info)}{remedy}")
     report.snapshot = _make_indexes(backing, snapshot)
     report.findings += remove_foreign_logs(backing)
     return report
@@ -108,7 +113,8 @@ def _damaged(
 class _Search:
     """The search for sound volumes that `kept`, the sound part of the log, does not name.
 
-    `found` has them, with what their manifests say; `chain_id` is the chain of all.
+    `found` has them, with what their manifests say; `disbelieved` are manifests that are damaged,
+    or whose files are; `chain_id` is the chain of all.
     """
 
     def __init__(
@@ -118,6 +124,7 @@ class _Search:
         self._report, self._advance = report, advance
         self.chain_id = kept.chain_id
         self.found: list[tuple[Volume, About]] = []
+        self.disbelieved: list[ObjectInfo] = []
 
     @property
     def volumes(self) -> list[Volume]:
@@ -143,6 +150,7 @@ class _Search:
             described = self._described(info)
         except (IntegrityError, FileNotFoundError) as error:
             self._report.say(info.key, str(error))
+            self.disbelieved.append(info)
             return False
         if described is None:
             return False
@@ -243,7 +251,7 @@ def _set_aside(store: Store, info: ObjectInfo) -> str:
     """Move a manifest away that says of blocks what cannot be believed; returns its new key."""
     data = read_as_is(store, info.key)
     sha256 = hashlib.sha256(data).hexdigest()
-    key = f"damaged/{Path(info.key).name.partition('.')[0]}.{sha256}.parquet"
+    key = f"quarantine/{Path(info.key).name.partition('.')[0]}.{sha256}.parquet"
     store.put_if_absent(key, data, content_type=_TYPE, sha256=sha256, immutable=True)
     store.delete(info.key)
     return key

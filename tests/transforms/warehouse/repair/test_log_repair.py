@@ -202,7 +202,7 @@ def test_a_damaged_volume_is_found_by_its_hash_and_loads_again(sound: Path) -> N
     assert _blocks(sound) == ["1-2", "5-6"]
     assert _repair(sound).findings == []
     assert not (sound / "w" / damaged.key).exists()
-    assert len([*(sound / "w" / "damaged").iterdir()]) == 1
+    assert len([*(sound / "w" / "quarantine").glob("*.parquet")]) == 1
     load_folder(sound / "w", sound / "s")
     _check_sound(sound)
 
@@ -380,7 +380,9 @@ def test_a_volume_is_taken_where_its_blocks_are_free(
     load_folder(tmp_path / "o", tmp_path / "other")
     _taken(tmp_path / "o", sound)
     ((_, problem),) = _repair(sound).findings
-    assert problem.startswith("moved to damaged/" if first == 5 else "no snapshot in the log names")
+    assert problem.startswith(
+        "moved to quarantine/" if first == 5 else "no snapshot in the log names"
+    )
     assert _blocks(sound) == ["1-2", "3-4", "5-6", *(["7-8"] if first == 7 else [])]
 
 
