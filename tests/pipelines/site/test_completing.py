@@ -18,6 +18,7 @@ from exporters.publishing.publication import Outcome
 from pipelines.commands.group import strata
 from pipelines.settings import Settings
 from pipelines.site.completing import Completion, complete_archive
+from pipelines.site.publication_state import lacking_segments
 from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
 from tests.archive_kit import contents, resealed
@@ -47,6 +48,10 @@ def site(published: Settings, tmp_path: Path) -> Site:
     """The same with an archive of its own."""
     archive = shutil.copytree(published.archive, tmp_path / "archive")
     return Site(replace(published, archive=str(archive)))
+
+
+def test_a_lake_that_is_not_there_lacks_every_loaded_segment(published: Settings) -> None:
+    assert lacking_segments(Site(published)) == [*ALL]
 
 
 def complete(site: Site, *, whole: bool = True) -> Completion:
