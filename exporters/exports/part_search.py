@@ -29,7 +29,7 @@ from exporters.zips.sources import ByteSource
 from exporters.zips.staging import PartStage
 from transforms.block_range import BlockRange, BlockRanges
 from transforms.errors import IntegrityError, RangeError
-from transforms.warehouse.manifests.receipt_columns import ReceiptColumns
+from transforms.warehouse.manifests.receipt_columns import ReceiptColumns, digests
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.questions.holdings import Holdings
 
@@ -117,14 +117,14 @@ class PartSearch:
         loaded = dict(
             zip(
                 zip(self.receipts.first, self.receipts.last, strict=True),
-                _hashes(self.receipts.sha256),
+                digests(self.receipts.sha256),
                 strict=True,
             )
         )
         blocks = zip(csvs.firsts, csvs.lasts, strict=True)
         rows = {
             ends: row
-            for row, (ends, sha256) in enumerate(zip(blocks, _hashes(csvs.csv_sha256), strict=True))
+            for row, (ends, sha256) in enumerate(zip(blocks, digests(csvs.csv_sha256), strict=True))
             if loaded.get(ends) == sha256
         }
         if damaged := self._damaged:
@@ -206,12 +206,6 @@ class PartSearch:
             return None
         self.progress(part.source.size)
         return part
-
-
-def _hashes(column: bytearray) -> Iterator[bytes]:
-    """The SHA-256 digests that lie one after the other in a column."""
-    data = bytes(column)
-    return (data[at : at + 32] for at in range(0, len(data), 32))
 
 
 def held_columns(receipts: ReceiptColumns) -> HeldColumns:

@@ -24,13 +24,12 @@ from pipelines.site.site_check import verify_site
 from tests.api.server_kit import serving, settings
 from tests.docs.cookbook import archive_queries, queries
 from tests.duckdb15_kit import asked_over_http
-from tests.exporters.lake.lake_kit import odd_start
+from tests.exporters.lake.lake_kit import named_files, odd_start
 from tests.fault_proxy import FaultProxy, Request
 from tests.pipelines.kit import site_settings
 from tests.shared_folders import add_last, publish_all, published_sample
 from tests.transforms.warehouse_kit import cells_without_value
 from tests.web_files_kit import WebFiles
-from transforms.lake.public_views import named_files
 from transforms.verifying.verification import Verification
 
 _CHAIN = "sample-chain-001"
@@ -311,7 +310,7 @@ def test_a_file_that_the_statements_name_and_that_is_gone_is_found(
     published: Published, tmp_path: Path
 ) -> None:
     copy = published.copied(tmp_path)
-    path = "lake/{}/{}".format(*next(named_files(copy.read("strata.sql").decode())))
+    path = "lake/{}/{}".format(*named_files(copy.read("strata.sql").decode())[0])
     (copy.folder / path).unlink()
     assert any(path in text for text in _findings(copy))
 

@@ -6,7 +6,6 @@ says when it was made. The database is made without asking for any file.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -37,7 +36,6 @@ _SNAPSHOT_MEANING = (
     "What these views show: snapshot of the publisher's warehouse, last block, when they were "
     "made, and where. Their files stay for a week after newer ones took their place."
 )
-_FILE = re.compile(r"/lake/([^/']+)/([^/']+)'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +108,6 @@ def lasting(statements: str) -> str:
     return "".join(
         line for line in statements.splitlines(keepends=True) if not line.startswith(_MADE)
     )
-
-
-def named_files(statements: str) -> Iterator[tuple[str, str]]:
-    """The table and the name of each file of the lake that a text of statements names."""
-    yield from _FILE.findall(statements)
 
 
 def write_database(path: Path, lake: PublicLake, snapshot: str, scratch: Path) -> None:

@@ -53,6 +53,7 @@ def test_the_columns_say_what_the_entries_say() -> None:
         names = ("table", "path", "bytes", "sha256", "blocks", "member")
         assert [getattr(zip_row, n) for n in names] == [getattr(item, n) for n in names]
         assert csvs.schemas[row] == item.csv.schema
+        assert csvs.csv_sha256[32 * row : 32 * (row + 1)].hex() == item.csv.sha256
         assert csvs.offsets[row] == item.member.data_offset
     assert not len(table_columns(data, "trades", "here", CHAIN, 0))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -284,3 +285,8 @@ def write_segment(
     return build_segment(
         folder, first=first, last=first + 9, version=version, tables=tables, omit=omit
     )
+
+
+def named_files(statements: str) -> list[tuple[str, str]]:
+    """The table and the name of each file of a lake that the statements of `strata.sql` name."""
+    return re.findall(r"/lake/([^/']+)/([^/']+)'", statements)

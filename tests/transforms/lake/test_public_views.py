@@ -6,9 +6,9 @@ from pathlib import Path
 
 import duckdb
 
+from tests.exporters.lake.lake_kit import named_files
 from transforms.lake.public_views import (
     PublicLake,
-    named_files,
     public_statements,
     public_table,
     snapshot_line,

@@ -27,6 +27,12 @@ _ROW_BYTES = 6 * 8 + _HASH_BYTES
 _parsed_columns = lru_cache(maxsize=256)(parse_columns)
 
 
+def digests(column: bytearray) -> Iterator[bytes]:
+    """The bytes of each SHA-256 in a column that has one after the other."""
+    data = bytes(column)
+    return (data[at : at + _HASH_BYTES] for at in range(0, len(data), _HASH_BYTES))
+
+
 def _numbers() -> array[int]:
     return array("q")
 
