@@ -45,7 +45,7 @@ def merge_volumes(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]) 
     """Merge small neighbouring volumes, so that look-ups ask few of them."""
     with retried_if_transient(context.retry_number):
         merged = site.warehouse.compact()
-    context.add_output_metadata({"merged": [new for new, _ in merged]})
+    context.add_output_metadata({"merged": merged})
 
 
 @dg.job(

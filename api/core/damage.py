@@ -10,15 +10,13 @@ from transforms.errors import IntegrityError
 from transforms.files import path_version
 from transforms.objects import StoredFile
 from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.files.lost_files import (
-    DAMAGED,
-    LostFilesError,
-    absent_files,
-    unreadable_files,
-)
+from transforms.warehouse.files.local_files import MISSING
+from transforms.warehouse.files.lost_files import LostFilesError, absent_files
 from transforms.warehouse.log.log import snapshot_key
 from transforms.warehouse.log.losses import LostRowsError
 from transforms.warehouse.warehouse import Warehouse
+
+_DAMAGED = "is damaged: it has other bytes than when it was written"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,13 @@ class LostFiles:
         files = files_of(catalog)
         lost = absent_files(self._store, files) | self._damaged_snapshot(catalog)
         doubtful = self._doubtful(catalog, [file for file in files if file not in lost], suspects)
-        lost |= unreadable_files(self._store, catalog.files, doubtful.values())
+        for file in doubtful.values():
+            try:
+                catalog.files.bring([file], recheck=True)
+            except FileNotFoundError:
+                lost[file] = MISSING
+            except IntegrityError:
+                lost[file] = _DAMAGED
         sound = {path: path_version(path) for path, file in doubtful.items() if file not in lost}
         self._sound |= sound
         if lost:
@@ -61,7 +65,7 @@ class LostFiles:
         self, catalog: Catalog, files: Collection[StoredFile], suspects: Collection[Path]
     ) -> Mapping[Path, StoredFile]:
         """The files that have to be hashed."""
-        manifests = {*catalog.snapshot.manifests()}
+        manifests = {volume.file for volume in catalog.history()}
         paths = {catalog.files.path(file): file for file in files}
         before = self._sound
         self._sound = {
@@ -79,7 +83,7 @@ class LostFiles:
         try:
             self._log.read(catalog.snapshot.number)
         except IntegrityError:
-            return {StoredFile(snapshot_key(catalog.snapshot.number), 0, ""): DAMAGED}
+            return {StoredFile(snapshot_key(catalog.snapshot.number), 0, ""): _DAMAGED}
         except FileNotFoundError:  # it was followed, and removed after a while
             pass
         return {}

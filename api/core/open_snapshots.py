@@ -313,7 +313,7 @@ class OpenSnapshots:
             is_newest = catalog.snapshot.commit == self._followed
             if is_newest and self._damage is not None:
                 return UnavailableError(self._damage.sentence)
-            manifests = map(catalog.files.path, catalog.snapshot.manifests())
+            manifests = (catalog.files.path(volume.file) for volume in catalog.history())
             try:
                 self._lost.check(catalog, {*paths, *manifests})
             except IntegrityError as error:

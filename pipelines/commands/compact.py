@@ -21,11 +21,6 @@ def command(warehouse: str | None, as_json: bool) -> None:
     site = open_site(warehouse=warehouse)
     merged = site.warehouse.compact()
     count = len(site.loaded_catalog().history())
-    screen.table("merged", ("volume", "made of"), ((new, len(old)) for new, old in merged))
+    screen.table("merged", ("volume",), ((key,) for key in merged))
     screen.show(f"{count} volumes of history" if merged else f"Nothing to merge: {count} left")
-    screen.document(
-        {
-            "merged": [{"volume": new, "made_of": list(old)} for new, old in merged],
-            "volumes": count,
-        }
-    )
+    screen.document({"merged": [{"volume": key} for key in merged], "volumes": count})

@@ -101,7 +101,7 @@ def _commit(machine: Machine, dice: random.Random) -> None:
     """Commit a refusal that no source knows; the next survey forgets it again."""
     log = machine.warehouse().backing.log
 
-    def change(newest: Snapshot) -> Snapshot | None:
+    def change(newest: Snapshot) -> Snapshot:
         known = newest.quarantine[0] if newest.quarantine else None
         if known is None:
             return newest

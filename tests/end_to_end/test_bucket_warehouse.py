@@ -266,7 +266,7 @@ def test_captures_and_compaction_on_one_machine_are_seen_on_another(cloud: Cloud
     merged = open_warehouse(a.places["STRATA_WAREHOUSE"], a.cache).compact(most_partial=1)
 
     assert c.json("sql", "select count(*) from spam_captures")["rows"] == [[1]]
-    assert [len(old) for _, old in merged] == [2]
+    assert len(merged) == 1
     there = open_warehouse(c.places["STRATA_WAREHOUSE"], c.cache).loaded_catalog()
     assert len(there.history()) == 1
     c.strata("verify")

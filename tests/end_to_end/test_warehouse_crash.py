@@ -178,7 +178,7 @@ def _assert_right(round_: Round, snapshot: Snapshot) -> None:
     for file in snapshot.files():
         assert object_sha256(store, file.key) == file.sha256
     assert [info.key for info in unnamed(folder_listing(store), snapshot)] == []
-    assert snapshot.dropped == ()
+    assert snapshot.dropped == {}
     assert snapshot.quarantine == ()
     _assert_chained(round_, snapshot)
     for machine in round_.machines:

@@ -13,7 +13,7 @@ from tests.faults.children import Ended
 DAMAGED = 5
 """The exit code of findings, which stand in what a command prints."""
 
-_VARYING = {"seconds", "run_id", "volume", "made_of"}
+_VARYING = {"seconds", "run_id", "volume"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,8 +135,9 @@ def _texts(content: Any) -> Iterator[str]:
 
 
 def _data_files(volume: dict[str, Any]) -> Iterator[str]:
-    """The data files of a volume, of which a snapshot lists table, SHA-256 and size."""
-    for table, row in volume.get("data", {}).items():
-        first, last = volume["blocks"]
-        name = f"{first:09}-{last:09}.{row[0]}"
-        yield f"state/{name}.duckdb" if table == "*" else f"data/{table}/{name}.parquet"
+    """The data files of a volume: of each table with rows, a shape, SHA-256 and size are listed."""
+    for table, (_, *file) in volume.get("tables", {}).items():
+        if file:
+            first, last = volume["blocks"]
+            name = f"{first:09}-{last:09}.{file[0]}"
+            yield f"state/{name}.duckdb" if table == "*" else f"data/{table}/{name}.parquet"

@@ -54,8 +54,8 @@ MUTANTS = (
     _one(
         "what was dropped is swept at once",
         _SWEEPING,
-        "if file.time < now - grace_seconds]",
-        "if file.time <= now]",
+        "if since < now - grace_seconds]",
+        "if since <= now]",
     ),
     _one(
         "what is not named yet is swept at once",
@@ -66,8 +66,8 @@ MUTANTS = (
     _one(
         "nothing is swept but snapshots",
         _SWEEPING,
-        "if coverage.is_removable(key)]",
-        "if coverage.is_removable(key) and not key]",
+        "if is_removable(key, runs)]",
+        "if is_removable(key, runs) and not key]",
     ),
     _one(
         "the newest snapshot is swept",
@@ -78,8 +78,8 @@ MUTANTS = (
     _one(
         "what was dropped before is forgotten",
         _SNAPSHOT,
-        "dropped=(*old, *fresh)",
-        "dropped=tuple(fresh)",
+        "dropped=old | fresh",
+        "dropped=fresh",
     ),
     _one(
         "merging joins volumes over a gap",
@@ -96,8 +96,8 @@ MUTANTS = (
     _one(
         "merging deletes the old volumes after the commit",
         _MERGING,
-        "            done.append((",
-        f"            {_DELETE_OLD}\n            done.append((",
+        "            done.append(",
+        f"            {_DELETE_OLD}\n            done.append(",
     ),
     _one(
         "merging deletes the old volumes before the commit",
@@ -108,8 +108,8 @@ MUTANTS = (
     _one(
         "a load does not look whether its blocks are there by now",
         "transforms/warehouse/log/addition.py",
-        "if volume and not any(volume.blocks.overlaps(other.blocks) for other in history):",
-        "if volume and volume not in history:",
+        "is_free = not any(volume.blocks.overlaps(other.blocks) for other in history)",
+        "is_free = volume not in history",
     ),
     _one(
         "a load forgets the segments that it lost a race for only in part",
@@ -120,8 +120,8 @@ MUTANTS = (
     _one(
         "a file that was put right stays refused",
         "transforms/warehouse/survey.py",
-        "changed = newest.quarantined(fresh, released)",
-        "changed = newest.quarantined(fresh, released[:0])",
+        "return newest.quarantined(fresh, released)",
+        "return newest.quarantined(fresh, released[:0])",
     ),
     _one(
         "an older log is believed",

@@ -58,7 +58,7 @@ def test_the_command_merges_once_and_then_has_nothing_to_do(scattered: Settings)
     first = json.loads(CliRunner().invoke(strata, asked).stdout)
     second = json.loads(CliRunner().invoke(strata, asked).stdout)
 
-    assert [len(row["made_of"]) for row in first["merged"]] == [LOADS]
+    assert len(first["merged"]) == 1
     assert (first["volumes"], volumes(scattered)) == (1, 1)
     assert second == {"merged": [], "volumes": 1}
 

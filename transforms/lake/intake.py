@@ -62,7 +62,7 @@ def take_run(
                 _prove(con, its, [data[table]], scratch)
         volume = store_volume(backing, con, backing.log.begin(), data, segments, by_table)
     chain_id = segments[0].name.chain_id
-    backing.log.commit(partial(with_added, chain_id=chain_id, volume=volume, states=()))
+    backing.log.commit(partial(with_added, chain_id=chain_id, volumes=[volume]))
 
 
 def _data_file(
@@ -129,7 +129,7 @@ def take_state(backing: Backing, manifest: Path, tables: Mapping[str, Path]) -> 
             raise IntegrityError(f"the current state after segment {segment.blocks}: {problem}")
         state = store_volume(backing, con, newest, {ALL_TABLES: path}, [segment], receipts)
     chain_id = segment.name.chain_id
-    backing.log.commit(partial(with_added, chain_id=chain_id, volume=None, states=(state,)))
+    backing.log.commit(partial(with_added, chain_id=chain_id, volumes=[state]))
 
 
 def _state_table(con: Connection, receipt: Receipt, path: Path, scratch: Path) -> Receipt:

@@ -66,8 +66,8 @@ def load_captures(warehouse: Warehouse, source: Source) -> CaptureReport:
 
         def change(
             newest: Snapshot, old: StoredFile | None = old, new: StoredFile = stored
-        ) -> Snapshot | None:
-            return replace(newest, captures=new) if newest.captures == old else None
+        ) -> Snapshot:
+            return replace(newest, captures=new) if newest.captures == old else newest
 
         if backing.log.commit(change).captures == stored:
             warehouse.show()

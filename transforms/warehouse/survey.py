@@ -62,19 +62,13 @@ class Survey:
         since = self.loaded_runs[0].first if self.loaded_runs else 0
         return behind((*self.inventory.shown, *self.loaded_runs), present, since)
 
-    def quarantined(self, newest: Snapshot) -> Snapshot | None:
-        """A snapshot with these refusals, without files that may be tried now; None: the same."""
-        refused = {refusal.key: refusal for refusal in self.inventory.refused}
-        bad = {refusal.info for refusal in (*refused.values(), *self.known_bad)}
-        quarantine = {file.key: file for file in newest.quarantine}
-        fresh = [
-            QuarantinedFile(refusal)
-            for key, refusal in refused.items()
-            if key not in quarantine or quarantine[key].refusal != refusal
-        ]
+    def quarantined(self, newest: Snapshot) -> Snapshot:
+        """A snapshot with these refusals, and without files that may be tried now."""
+        bad = {refusal.info for refusal in self.refused}
+        known = {file.refusal for file in newest.quarantine}
+        fresh = [QuarantinedFile(each) for each in self.inventory.refused if each not in known]
         released = [file.key for file in newest.quarantine if file.refusal.info not in bad]
-        changed = newest.quarantined(fresh, released)
-        return changed if changed != newest else None
+        return newest.quarantined(fresh, released)
 
 
 def survey(

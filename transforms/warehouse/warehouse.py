@@ -32,6 +32,7 @@ from transforms.segments.source import Source
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.log.snapshot import Snapshot
+from transforms.warehouse.manifests.file_names import MANIFESTS
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.merge.merge_plan import MOST_PARTIAL
 from transforms.warehouse.merge.sweep import GRACE_SECONDS, ORPHAN_SECONDS, folder_listing, sweep
@@ -42,7 +43,6 @@ from transforms.warehouse.views.catalog_file import CURRENT, CatalogFile
 if TYPE_CHECKING:
     from transforms.warehouse.load.loader import LoadReport
     from transforms.warehouse.load.table_load import PartSink
-    from transforms.warehouse.merge.compaction import Merged
 
 # Each of these is a quarter of the package, and who looks or reads needs none of them: what loads
 # or merges is imported where that is done.
@@ -234,8 +234,8 @@ class Warehouse:
         with self.views(catalog) as path, read_only_connection(path) as con:
             yield con
 
-    def compact(self, most_partial: int = MOST_PARTIAL) -> Merged:
-        """Merge neighbouring volumes until few are left; see `plan_merges`."""
+    def compact(self, most_partial: int = MOST_PARTIAL) -> list[str]:
+        """Merge neighbouring volumes until few are left; see `merge`."""
         from transforms.warehouse.merge.compaction import merge
 
         check_not_older(self.backing, self.snapshot())
@@ -255,5 +255,5 @@ class Warehouse:
         if snapshot is None:
             return []
         listing = folder_listing(self.backing.store)
-        check_not_older(self.backing, snapshot, listing["manifests"])
+        check_not_older(self.backing, snapshot, listing[MANIFESTS])
         return sweep(self.backing, listing, grace_seconds, orphan_seconds)

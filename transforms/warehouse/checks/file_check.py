@@ -18,7 +18,8 @@ from transforms.tables.file_columns import OWN_TYPES, FileColumn, duck_type
 from transforms.tables.registry import TableSchema, fold_case
 from transforms.verifying.findings import REPAIR, Finding, Problem, Remedy, move_away, unreadable
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.files.lost_files import MISSING, damage
+from transforms.warehouse.files.local_files import MISSING
+from transforms.warehouse.files.lost_files import damage
 from transforms.warehouse.load.rendering import rendering_problem
 from transforms.warehouse.manifests.data_files import file_sql, rows_sql, state_sql
 from transforms.warehouse.manifests.receipts import Receipt

@@ -28,11 +28,18 @@ from transforms.warehouse.files.lost_files import absent_files
 from transforms.warehouse.log.log import LOG, is_snapshot_key, snapshot_key
 from transforms.warehouse.log.losses import LostRowsError
 from transforms.warehouse.log.snapshot import Snapshot
+from transforms.warehouse.manifests.file_names import MANIFESTS, STATE, listed
 from transforms.warehouse.manifests.manifest import read_manifest
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.manifests.shapes import Volume
-from transforms.warehouse.merge.sweep import ORPHAN_SECONDS, Coverage, folder_listing, unnamed
-from transforms.warehouse.repair.older_log import lacking, later_volume, listed
+from transforms.warehouse.merge.sweep import (
+    ORPHAN_SECONDS,
+    folder_listing,
+    is_removable,
+    unnamed,
+    whole_runs,
+)
+from transforms.warehouse.repair.older_log import lacking, later_volume
 
 
 @dataclass
@@ -89,15 +96,15 @@ class WarehouseCheck:
             yield Finding(Problem.MISSING, self._store.describe(), str(error), FIRST_LOAD)
             return
         # Before the log: other processes may go on meanwhile.
-        manifests = listed(self._store, "manifests")
+        listing = listed(self._store, (MANIFESTS, STATE))
         snapshot, unsound = self._backing.log.newest_sound()
         place = self._store.describe(LOG)
         for number, problem in unsound.items():
             where = self._store.describe(snapshot_key(number))
             yield Finding(Problem.DAMAGED, where, problem, REPAIR)
-        if later := later_volume(self._backing, snapshot, manifests):
+        if later := later_volume(self._backing, snapshot, listing[MANIFESTS]):
             yield Finding(Problem.DAMAGED, place, later, REPAIR)
-        elif snapshot is None and (manifests or listed(self._store, "state")):
+        elif snapshot is None and any(listing.values()):
             what = "there are volumes and no log that names them"
             yield Finding(Problem.MISSING, place, what, REPAIR)
         elif snapshot is None and not unsound:
@@ -166,14 +173,14 @@ def _orphans(backing: Backing, snapshot: Snapshot) -> Iterator[Finding]:
     left of blocks that no volume has.
     """
     store, now = backing.store, backing.store.now()
-    known = {file.key for file in snapshot.dropped} | snapshot.named_keys()
+    known = snapshot.dropped.keys() | snapshot.named_keys()
     listing = folder_listing(store)
-    coverage = Coverage(snapshot, listing)
-    unknown = {info.key for info in lacking(listing["manifests"], snapshot)}
+    whole = whole_runs(snapshot, listing)
+    unknown = {info.key for info in lacking(listing[MANIFESTS], snapshot)}
     runs = {_run_of(key) for key in unknown}
     strange = [info for info in listing[LOG] if not is_snapshot_key(info.key)]
     for info in (*strange, *unnamed(listing, snapshot)):
-        is_known = info.key.removesuffix(".wal") in known or coverage.is_removable(info.key)
+        is_known = info.key.removesuffix(".wal") in known or is_removable(info.key, whole)
         if is_known or now - info.modified <= ORPHAN_SECONDS:
             continue
         place = store.describe(info.key)

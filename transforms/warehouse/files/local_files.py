@@ -37,6 +37,8 @@ MOST_CACHE_BYTES = 100 * 2**30
 REMEDY = "run strata repair, then strata load"
 """What to do about a file that is missing or damaged."""
 
+MISSING = "is missing"
+
 _DOWNLOADS = 4
 
 
@@ -84,7 +86,8 @@ class LocalFiles:
         unique_files = list(dict.fromkeys(files))
         if self._is_folder:
             for file in unique_files:
-                self._check_own(file, recheck=recheck)
+                if problem := self._problem(file, recheck=recheck):
+                    raise self._error(file, problem)
             yield
             return
         with scratch_folder(self._leases) as lease:
@@ -92,7 +95,11 @@ class LocalFiles:
             # Who evicts sees the lease, or has done so before it is asked what is here.
             with exclusive(self._lock), naming_full_disk(held):
                 held.write_text("".join(f"{file.key}\n" for file in unique_files))
-            lacking = [file for file in unique_files if not self._is_here(file, recheck=recheck)]
+            lacking = [file for file in unique_files if self._problem(file, recheck=recheck)]
+            for file in {*unique_files}.difference(lacking):  # they are used now
+                path = self.path(file)
+                # Readers that cache by the time of the last write need not read it again.
+                os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
             if lacking:
                 self.evict(room=sum(file.size for file in lacking))
                 self._download(lacking)
@@ -135,29 +142,13 @@ class LocalFiles:
     def _lock(self) -> Path:
         return self._leases / "evicting"
 
-    def _check_own(self, file: StoredFile, *, recheck: bool) -> None:
-        """Raise where a folder's own file is missing or damaged."""
-        try:
-            problem = self._problem(file, recheck=recheck)
-        except (FileNotFoundError, NotADirectoryError) as error:
-            raise self._missing(file) from error
-        if problem:
-            raise IntegrityError(f"{self._store.describe(file.key)} {problem}: {REMEDY}")
-
-    def _is_here(self, file: StoredFile, *, recheck: bool) -> bool:
-        """Whether a copy can be believed; if so, it counts as used now."""
-        with suppress(FileNotFoundError):
-            if not self._problem(file, recheck=recheck):
-                path = self.path(file)
-                # Readers that cache by the time of the last write need not read it again.
-                os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
-                return True
-        return False
-
     def _problem(self, file: StoredFile, *, recheck: bool) -> str:
         """What is wrong with a file here by its size, which costs nothing, or by its hash."""
         path = self.path(file)
-        size = path.stat().st_size
+        try:
+            size = path.stat().st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return MISSING
         if log := log_beside(path):
             return f"has {log.name} beside it: {FOREIGN_LOG}"
         if size != file.size:
@@ -183,7 +174,7 @@ class LocalFiles:
                     if len(chunk) < CHUNK_BYTES:
                         break  # the end, without asking for what lies behind it
             except FileNotFoundError as error:
-                raise self._missing(file) from error
+                raise self._error(file, MISSING) from error
             if (size, digest.hexdigest()) != (file.size, file.sha256):
                 raise IntegrityError(
                     f"{self._store.describe(file.key)} gave {size} bytes that hash to "
@@ -191,5 +182,6 @@ class LocalFiles:
                     f"hash to {file.sha256}: try again; if it stays so, {REMEDY}"
                 )
 
-    def _missing(self, file: StoredFile) -> MissingFileError:
-        return MissingFileError(f"{self._store.describe(file.key)} is missing: {REMEDY}")
+    def _error(self, file: StoredFile, problem: str) -> IntegrityError:
+        kind = MissingFileError if problem == MISSING else IntegrityError
+        return kind(f"{self._store.describe(file.key)} {problem}: {REMEDY}")

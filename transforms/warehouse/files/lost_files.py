@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 
-from transforms.errors import ConfigError, IntegrityError
+from transforms.errors import IntegrityError
 from transforms.objects import StoredFile
-from transforms.stores.store import Store, asked_together, object_sha256
-from transforms.warehouse.files.local_files import REMEDY, LocalFiles
-
-MISSING = "is missing"
-DAMAGED = "is damaged: it has other bytes than when it was written"
+from transforms.stores.store import Store, object_sha256
+from transforms.warehouse.files.local_files import MISSING, REMEDY
+from transforms.warehouse.manifests.file_names import listed
 
 
 class LostFilesError(IntegrityError):
@@ -31,11 +28,8 @@ def absent_files(store: Store, files: Iterable[StoredFile]) -> dict[StoredFile, 
     raises, and nothing counts as lost.
     """
     targets = tuple(files)
-    sizes: dict[str, int] = {}
-    folders = sorted({file.key.partition("/")[0] for file in targets})
-    with suppress(ConfigError):  # the folder itself is not there
-        for infos in asked_together(store, lambda folder: [*store.list(f"{folder}/")], folders):
-            sizes |= {info.key: info.size for info in infos}
+    listing = listed(store, sorted({file.key.partition("/")[0] for file in targets}))
+    sizes = {info.key: info.size for infos in listing.values() for info in infos}
     pairs = ((file, _absence(store, file)) for file in targets if sizes.get(file.key) != file.size)
     return {file: problem for file, problem in pairs if problem}
 
@@ -56,19 +50,3 @@ def damage(
     except FileNotFoundError:
         return MISSING
     return "" if digest == file.sha256 else f"is damaged: it hashes to {digest}, not {file.sha256}"
-
-
-def unreadable_files(
-    store: Store, local: LocalFiles, files: Iterable[StoredFile]
-) -> dict[StoredFile, str]:
-    """The files that cannot be had with the right bytes, with what is wrong; see `LocalFiles`."""
-    problems: dict[StoredFile, str] = {}
-    for file in files:
-        try:
-            local.bring([file], recheck=True)
-        except FileNotFoundError:
-            problems[file] = MISSING
-        except IntegrityError:
-            # The same words as `absent_files` has for it, whichever notices it first.
-            problems[file] = _absence(store, file) or DAMAGED
-    return problems

@@ -138,9 +138,9 @@ class Loader:
     ) -> Snapshot:
         keys = [segment.file.info.key for segment in group]
 
-        def change(newest: Snapshot) -> Snapshot | None:
-            grown = with_added(newest, group[0].file.name.chain_id, volume, states)
-            return grown and grown.quarantined((), keys)
+        def change(newest: Snapshot) -> Snapshot:
+            grown = with_added(newest, group[0].file.name.chain_id, [volume, *states])
+            return grown.quarantined((), keys)
 
         return self.backing.log.commit(change)
 

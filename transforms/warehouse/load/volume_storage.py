@@ -15,13 +15,12 @@ from transforms.warehouse.load.volumes import run_sources, write_index
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.data_files import ALL_TABLES, rows_sql
 from transforms.warehouse.manifests.data_files import FOLDER as DATA
+from transforms.warehouse.manifests.file_names import INDEX, MANIFESTS, STATE
 from transforms.warehouse.manifests.manifest import About, volume_of, write_manifest
 from transforms.warehouse.manifests.manifest_rows import read_times
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.manifests.shapes import Volume, shapes_of
 
-INDEX = "index"
-STATE = "state"
 _TYPE = "application/octet-stream"
 
 
@@ -72,7 +71,7 @@ def store_volume(
         about = About(base.warehouse, base.number, rows, index, times)
         manifest_path = scratch / "manifest.parquet"
         write_manifest(manifest_path, about, segments, receipts)
-        folder = STATE if ALL_TABLES in data else "manifests"
+        folder = STATE if ALL_TABLES in data else MANIFESTS
         manifest = store_new(backing, folder, blocks, manifest_path)
     return volume_of(manifest, about, segments, receipts)
 

@@ -1,8 +1,8 @@
-"""What a load adds to the warehouse, applied to whichever snapshot is the newest by then."""
+"""How volumes are added to the warehouse, applied to whichever snapshot is the newest by then."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import replace
 
 from transforms.errors import ConfigError
@@ -10,12 +10,11 @@ from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.shapes import Volume
 
 
-def with_added(
-    newest: Snapshot, chain_id: str, volume: Volume | None, states: Sequence[Volume]
-) -> Snapshot | None:
-    """A snapshot with a volume of history, if any, and the states that were due.
+def with_added(newest: Snapshot, chain_id: str, volumes: Collection[Volume]) -> Snapshot:
+    """A snapshot with those volumes of history whose blocks are free, and with the newest states.
 
-    None where nothing of it is new. Raises `ConfigError` where the warehouse holds another chain by
+    What it names already stays: where another process was faster, its volumes count. One state is
+    named of each schema version. Raises `ConfigError` where the warehouse holds another chain by
     now.
     """
     if newest.chain_id not in ("", chain_id):
@@ -24,18 +23,12 @@ def with_added(
             "give each chain a warehouse of its own"
         )
     history = newest.history()
-    all_states = newest_states([*newest.states(), *states])
-    if volume and not any(volume.blocks.overlaps(other.blocks) for other in history):
-        history.append(volume)
-    # Otherwise another process loaded these segments, or only their state was lost.
-    elif all_states == newest.states():
-        return None
-    return replace(newest, chain_id=chain_id).with_volumes([*history, *all_states])
-
-
-def newest_states(states: Sequence[Volume]) -> list[Volume]:
-    """Of each schema version only the newest state, ascending by block."""
-    newest: dict[int, Volume] = {}
-    for state in sorted(states, key=lambda state: state.blocks):
-        newest[state.version] = state
-    return sorted(newest.values(), key=lambda state: state.blocks)
+    for volume in volumes:
+        is_free = not any(volume.blocks.overlaps(other.blocks) for other in history)
+        if volume.kind == "history" and is_free:
+            history.append(volume)
+    states = [*(volume for volume in volumes if volume.kind == "state"), *newest.states()]
+    newest_states = {
+        state.version: state for state in sorted(states, key=lambda state: state.blocks)
+    }
+    return replace(newest, chain_id=chain_id).with_volumes([*history, *newest_states.values()])

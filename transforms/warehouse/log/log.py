@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Set
+from contextlib import contextmanager
 from itertools import pairwise
 
 from transforms.errors import BusyError, ConflictError, IntegrityError
@@ -24,8 +24,8 @@ from transforms.warehouse.log.snapshot import (
     parse_snapshot,
 )
 
-Change = Callable[[Snapshot], Snapshot | None]
-"""From the newest snapshot to the next one's content (its number is ignored); None: no change."""
+Change = Callable[[Snapshot], Snapshot]
+"""From the newest snapshot to the next one's content (its number is ignored); or to the same."""
 
 LOG = "log"
 """The folder of the snapshots."""
@@ -42,7 +42,6 @@ class Log:
         self._store = store
         self._newest: Snapshot | None = None
         self._is_one_look = False
-        self._is_taken = False  # whether that block has asked the store already
 
     @contextmanager
     def one_look(self) -> Iterator[None]:
@@ -51,21 +50,18 @@ class Log:
         For work that should go by one snapshot from its beginning to its end. Commits of this
         log are seen; one that loses its race to another writer looks again.
         """
-        if self._is_one_look:
-            yield
-            return
-        self._is_one_look, self._is_taken = True, False
+        self.newest()
+        was_one_look, self._is_one_look = self._is_one_look, True
         try:
             yield
         finally:
-            self._is_one_look = self._is_taken = False
+            self._is_one_look = was_one_look
 
     def newest(self) -> Snapshot | None:
         """The newest snapshot, None where there is none. Raises `IntegrityError`."""
         newest = self._newest
-        if newest is None or not (self._is_taken or self._is_followed_by_none(newest.number)):
+        if newest is None or not (self._is_one_look or self._is_followed_by_none(newest.number)):
             newest = self._newest = self._look()
-        self._is_taken = self._is_one_look
         return newest
 
     def _is_followed_by_none(self, number: int) -> bool:
@@ -126,12 +122,12 @@ class Log:
                 problems[number] = str(error.__cause__ or error)
         return None, problems
 
-    def commit(self, change: Change, forget: Collection[str] = ()) -> Snapshot:
+    def commit(self, change: Change, forget: Set[str] = frozenset()) -> Snapshot:
         """Make the next snapshot from the newest one; returns the newest afterwards.
 
-        `change` is applied again, to what is newest then, whenever another writer was faster.
-        `forget` are dropped files that were removed. Raises `BusyError` where a store hides what is
-        there.
+        What changes nothing makes none. `change` is applied again, to what is newest then, whenever
+        another writer was faster. `forget` are dropped files that were removed. Raises `BusyError`
+        where a store hides what is there.
         """
         lost = 0
         while True:
@@ -142,7 +138,7 @@ class Log:
                     "found: try again; if it stays so, the store cannot hold a warehouse"
                 )
             target = change(base)
-            if target is None:
+            if target == base and base.number and forget.isdisjoint(base.dropped):
                 return base
             now = self._store.now()  # what is dropped then is swept by the same clock
             created = self.create(following(base, target, forget, now))
@@ -151,10 +147,7 @@ class Log:
             lost = base.number + 1
 
     def create(self, snapshot: Snapshot) -> Snapshot | None:
-        """Create a snapshot; None where another one has its number.
-
-        An answer that got lost is no harm: the same bytes there are ours, by the commit's own id.
-        """
+        """Create a snapshot; None where another one has its number."""
         key, data = snapshot_key(snapshot.number), dump_snapshot(snapshot)
         sha256 = hashlib.sha256(data).hexdigest()
         try:
@@ -162,16 +155,8 @@ class Log:
         except ConflictError:
             self._newest = None
             return None
-        except OSError:
-            if not self._holds(key, data):
-                raise
         self._newest = snapshot
         return snapshot
-
-    def _holds(self, key: str, data: bytes) -> bool:
-        with suppress(OSError):
-            return read_as_is(self._store, key) == data
-        return False
 
     def begin(self) -> Snapshot:
         """The newest snapshot; the first one, which is empty, is made where there is none.
@@ -179,7 +164,7 @@ class Log:
         It is there before any volume is: volumes without a log are one that was lost. Raises
         `ConfigError` where the store cannot keep a log.
         """
-        return self.newest() or self.commit(lambda base: None if base.number else base)
+        return self.newest() or self.commit(lambda base: base)
 
 
 def snapshot_key(number: int) -> str:

@@ -8,37 +8,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import astuple, dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 from uuid import uuid4
 
 from transforms.block_range import BlockRange
-from transforms.errors import ConfigError, IntegrityError
+from transforms.errors import ConfigError
 from transforms.objects import StoredFile
 from transforms.sealed import seal, unseal
 from transforms.segments.quarantine import QuarantinedFile
 from transforms.warehouse.log.losses import CAPTURES, Loss, volume_losses
 from transforms.warehouse.manifests.data_files import data_files
+from transforms.warehouse.manifests.file_names import named_file
 from transforms.warehouse.manifests.shapes import Shape, Volume
 
 FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
-    """A file that snapshots before this one named: since when (Unix seconds) none does."""
-
-    key: str
-    time: float
-
-
-@dataclass(frozen=True, slots=True)
 class Snapshot:
     """One state of the warehouse. `warehouse` is drawn once, `commit` for each attempt to write.
 
-    `time` is in Unix seconds; volumes ascend by kind and block. `losses` are what snapshots before
-    had and nothing holds any more.
+    Times are in Unix seconds; volumes ascend by kind and block. `dropped` are files that snapshots
+    before this one named, by key: since when none does. `losses` are what these had and nothing
+    holds any more.
     """
 
     warehouse: str
@@ -49,7 +42,7 @@ class Snapshot:
     volumes: tuple[Volume, ...] = ()
     captures: StoredFile | None = None
     quarantine: tuple[QuarantinedFile, ...] = ()
-    dropped: tuple[Dropped, ...] = ()
+    dropped: Mapping[str, float] = field(default_factory=dict)
     losses: tuple[Loss, ...] = ()
 
     def history(self) -> list[Volume]:
@@ -92,15 +85,10 @@ class Snapshot:
         """The index files of its volumes."""
         return [volume.index for volume in self.volumes if volume.index]
 
-    def manifests(self) -> list[StoredFile]:
-        """The manifests of history."""
-        return [volume.file for volume in self.volumes if volume.kind == "history"]
-
     def files(self) -> list[StoredFile]:
         """Every file of the warehouse that this snapshot names."""
         copies = [refused.copy for refused in self.quarantine if refused.copy]
-        captures = [self.captures] if self.captures else []
-        return [*(file for volume in self.volumes for file in volume.files), *captures, *copies]
+        return [*self.readable(), *self.indexes(), *copies]
 
     def quarantined(self, refused: Iterable[QuarantinedFile], released: Iterable[str]) -> Snapshot:
         """The same with some files refused, and some, by key, no longer."""
@@ -124,11 +112,11 @@ def following(
     Files that `base` names and `target` does not are dropped from `now` on (None: by this machine's
     clock); of those that were dropped before, `forget` are gone by now.
     """
-    # Microseconds, as they are written.
-    now = max(round(time.time() if now is None else now, 6), base.time)
-    keys, gone = target.named_keys(), set(forget)
-    old = [file for file in base.dropped if file.key not in keys and file.key not in gone]
-    fresh = [Dropped(key, now) for key in sorted(base.named_keys() - keys)]
+    now = max(time.time() if now is None else now, base.time)
+    keys = target.named_keys()
+    gone = keys | set(forget)
+    old = {key: since for key, since in base.dropped.items() if key not in gone}
+    fresh = dict.fromkeys(sorted(base.named_keys() - keys), now)
     losses = [*volume_losses(base.losses, base.volumes, target.volumes)]
     if target.captures is None and (base.captures or Loss(CAPTURES) in base.losses):
         losses.append(Loss(CAPTURES))
@@ -138,30 +126,28 @@ def following(
         number=base.number + 1,
         commit=uuid4().hex,
         time=now,
-        dropped=(*old, *fresh),
+        dropped=old | fresh,
         losses=tuple(losses),
     )
 
 
 def dump_snapshot(snapshot: Snapshot) -> bytes:
     """Write a snapshot as sealed JSON."""
-    listed = _ListedShapes()
-    volumes = [_volume_row(volume, listed) for volume in snapshot.volumes]
+    shapes, places = _listed_shapes(snapshot.volumes)
     return seal(
         {
             "format": FORMAT,
             "warehouse": snapshot.warehouse,
             "snapshot": snapshot.number,
             "commit": snapshot.commit,
-            "time": _time_text(snapshot.time),
+            "time": snapshot.time,
             "chain": snapshot.chain_id,
-            "shapes": [[dict(columns), raw] for columns, raw in listed.shapes],
-            "tables": [dict(pairs) for pairs in listed.tables],
-            "volumes": volumes,
+            "shapes": shapes,
+            "volumes": [_volume_row(volume, places) for volume in snapshot.volumes],
             "captures": _file_row(snapshot.captures),
             "quarantine": [refused.dump() for refused in snapshot.quarantine],
-            "dropped": [[file.key, _time_text(file.time)] for file in snapshot.dropped],
-            "losses": [[*astuple(loss)] for loss in snapshot.losses],
+            "dropped": [*snapshot.dropped.items()],
+            "losses": [astuple(loss) for loss in snapshot.losses],
         }
     )
 
@@ -176,98 +162,72 @@ def parse_snapshot(data: bytes, place: str) -> Snapshot:
         raise ConfigError(
             f"{place} has format {row['format']} and this release knows {FORMAT}: use a newer one"
         )
-    try:
-        return _parsed(row)
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise IntegrityError(
-            f"{place} lacks what a snapshot of format {FORMAT} has ({error!r}): it was not written "
-            "by this release"
-        ) from error
-
-
-def _parsed(row: Mapping[str, Any]) -> Snapshot:
-    shapes = [Shape(columns, set(raw)) for columns, raw in row["shapes"]]
-    tables = [{table: shapes[at] for table, at in entry.items()} for entry in row["tables"]]
+    shapes = [Shape(dict(columns), set(raw)) for columns, raw in row["shapes"]]
     return Snapshot(
         row["warehouse"],
         row["snapshot"],
         row["commit"],
-        _time(row["time"]),
+        row["time"],
         row["chain"],
-        tuple(_volume(entry, tables) for entry in row["volumes"]),
+        tuple(_volume(entry, shapes) for entry in row["volumes"]),
         _file(row["captures"]),
         tuple(map(QuarantinedFile.parse, row["quarantine"])),
-        tuple(Dropped(key, _time(text)) for key, text in row["dropped"]),
+        dict(row["dropped"]),
         tuple(Loss(*loss) for loss in row["losses"]),
     )
 
 
-class _ListedShapes:
-    """The shapes of volumes' tables, most of which have all in common: each set is listed once.
+def _listed_shapes(volumes: Iterable[Volume]) -> tuple[list[object], Mapping[int, int]]:
+    """The shapes of volumes' tables, each once, and the place of each object in that list.
 
-    Volumes that were read from a snapshot share the very mappings, which live as long as this does.
+    Most tables have the same in all volumes; those that were read are the very same objects.
     """
-
-    def __init__(self) -> None:
-        self.shapes: dict[tuple[tuple[tuple[str, str], ...], tuple[str, ...]], int] = {}
-        self.tables: dict[tuple[tuple[str, int], ...], int] = {}
-        self._numbers: dict[int, int] = {}
-
-    def number(self, shapes: Mapping[str, Shape]) -> int:
-        """The place of a volume's tables in the list."""
-        if id(shapes) not in self._numbers:
-            pairs = []
-            for table, shape in sorted(shapes.items()):
-                key = (tuple(shape.columns.items()), tuple(sorted(shape.raw)))
-                pairs.append((table, self.shapes.setdefault(key, len(self.shapes))))
-            self._numbers[id(shapes)] = self.tables.setdefault(tuple(pairs), len(self.tables))
-        return self._numbers[id(shapes)]
+    rows: dict[object, int] = {}
+    places: dict[int, int] = {}
+    for shape in (shape for volume in volumes for shape in volume.shapes.values()):
+        if id(shape) not in places:
+            row = (tuple(shape.columns.items()), tuple(sorted(shape.raw)))
+            places[id(shape)] = rows.setdefault(row, len(rows))
+    return [*rows], places
 
 
-def _volume_row(volume: Volume, listed: _ListedShapes) -> dict[str, object]:
+def _volume_row(volume: Volume, places: Mapping[int, int]) -> dict[str, object]:
+    """A volume: of each table its shape and, where it has rows, the hash and size of its file."""
+    tables: dict[str, list[object]] = {
+        table: [places[id(shape)]] for table, shape in volume.shapes.items()
+    }
+    for table, file in volume.data.items():
+        tables.setdefault(table, [None]).extend((file.sha256, file.size))
     return {
         "kind": volume.kind,
         "file": _file_row(volume.file),
         "blocks": [volume.blocks.first, volume.blocks.last],
         "version": volume.version,
-        "tables": listed.number(volume.shapes),
-        "data": {table: [file.sha256, file.size] for table, file in volume.data.items()},
+        "tables": tables,
         "index": _file_row(volume.index),
         "times": volume.times,
     }
 
 
-def _volume(row: Mapping[str, Any], tables: Sequence[dict[str, Shape]]) -> Volume:
+def _volume(row: Mapping[str, Any], shapes: Sequence[Shape]) -> Volume:
     """A volume; it shares its shapes, which nobody changes, with others."""
-    file, blocks = _present_file(row["file"]), BlockRange(*row["blocks"])
-    data = data_files(blocks, row["data"])
-    times = (row["times"][0], row["times"][1]) if row["times"] else None
-    shapes, index = tables[row["tables"]], _file(row["index"])
-    return Volume(row["kind"], file, blocks, row["version"], shapes, data, index, times)
+    blocks, tables = BlockRange(*row["blocks"]), row["tables"].items()
+    return Volume(
+        row["kind"],
+        named_file(*row["file"]),
+        blocks,
+        row["version"],
+        {table: shapes[place] for table, (place, *_) in tables if place is not None},
+        data_files(blocks, {table: file for table, (_, *file) in tables if file}),
+        _file(row["index"]),
+        (row["times"][0], row["times"][1]) if row["times"] else None,
+    )
 
 
-def _file_row(file: StoredFile | None) -> list[object] | None:
-    """A file's row; the hash is left out where the key has it, which halves a long snapshot."""
-    if file is None:
-        return None
-    return [file.key, file.size, *([] if _named_hash(file.key) == file.sha256 else [file.sha256])]
-
-
-def _named_hash(key: str) -> str:
-    return key.rpartition("/")[2].rpartition(".")[0].rpartition(".")[2]
+def _file_row(file: StoredFile | None) -> tuple[str, int] | None:
+    """A file's row; its hash stands in its key."""
+    return (file.key, file.size) if file else None
 
 
 def _file(row: Sequence[Any] | None) -> StoredFile | None:
-    return _present_file(row) if row else None
-
-
-def _present_file(row: Sequence[Any]) -> StoredFile:
-    return StoredFile(row[0], row[1], row[2] if len(row) > 2 else _named_hash(row[0]))
-
-
-def _time_text(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds")
-
-
-def _time(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
+    return named_file(*row) if row else None

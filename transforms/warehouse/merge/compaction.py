@@ -24,17 +24,15 @@ from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.manifests.shapes import Shape, Volume, shapes_of
 from transforms.warehouse.merge.merge_plan import MOST_PARTIAL, plan_merges
 
-Merged = list[tuple[str, tuple[str, ...]]]
-"""Which volumes became which: (new manifest, old ones), keys in the warehouse."""
 
-
-def merge(backing: Backing, most_partial: int = MOST_PARTIAL) -> Merged:
+def merge(backing: Backing, most_partial: int = MOST_PARTIAL) -> list[str]:
     """Merge until nothing is worth merging; see `plan_merges` for `most_partial`.
 
-    May be killed and run again, beside loads and readers. Raises `IntegrityError` where a merged
-    volume does not render to the bytes of its receipts; the old volumes then stay as they are.
+    Returns the keys of the new manifests. May be killed and run again, beside loads and readers.
+    Raises `IntegrityError` where a merged volume does not render to the bytes of its receipts; the
+    old volumes then stay as they are.
     """
-    done: Merged = []
+    done: list[str] = []
     while snapshot := backing.log.newest():
         runs = [*plan_merges(snapshot.history(), most_partial)]
         if not runs:
@@ -45,17 +43,17 @@ def merge(backing: Backing, most_partial: int = MOST_PARTIAL) -> Merged:
             old = {volume.key for volume in volumes}
             if not _replace(backing.log, old, merged):
                 return done  # another process compacts too: it goes on
-            done.append((merged.key, tuple(sorted(old))))
+            done.append(merged.key)
     return done
 
 
 def _replace(log: Log, old: set[str], merged: Volume) -> bool:
     """Name the merged volume instead of the old ones, if all of them are still named."""
 
-    def change(newest: Snapshot) -> Snapshot | None:
+    def change(newest: Snapshot) -> Snapshot:
         rest = [volume for volume in newest.volumes if volume.key not in old]
         if len(rest) + len(old) != len(newest.volumes):
-            return None
+            return newest
         return newest.with_volumes([*rest, merged])
 
     return any(volume.key == merged.key for volume in log.commit(change).volumes)

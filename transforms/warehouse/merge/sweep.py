@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.objects import ObjectInfo
-from transforms.stores.store import Store, asked_together
+from transforms.stores.store import Store
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.log.log import LOG, settled_snapshots, snapshot_key
 from transforms.warehouse.log.snapshot import Snapshot
+from transforms.warehouse.manifests.file_names import is_held, listed
 
 GRACE_SECONDS = 24 * 3600.0
 """How long a file that the newest snapshot no longer names is kept for readers of older ones."""
@@ -23,17 +24,12 @@ ORPHAN_SECONDS = 7 * 24 * 3600.0
 """How old a file that no snapshot ever named is before it is deleted: longer than any run."""
 
 FOLDERS = ("manifests", "data", "index", "state", "spam", "quarantine")
-_BLOCKS = re.compile(
-    r"(?:manifests|index|state|data/[a-z][a-z0-9_]*|quarantine(?=/\S+\.parquet))/(\d+)-(\d+)\."
-)
 _OTHERS = re.compile(r"spam/[0-9a-f]{64}\.duckdb|quarantine/.+\.[0-9a-f]{64}\.zip")
 
 
 def folder_listing(store: Store) -> dict[str, list[ObjectInfo]]:
-    """What lies in each folder of a warehouse; they are listed side by side."""
-    folders = (*FOLDERS, LOG)
-    infos = asked_together(store, lambda folder: [*store.list(f"{folder}/")], folders)
-    return dict(zip(folders, infos, strict=True))
+    """What lies in each folder of a warehouse."""
+    return listed(store, (*FOLDERS, LOG))
 
 
 def sweep(
@@ -52,25 +48,19 @@ def sweep(
     if snapshot is None:
         return []
     now = store.now()
-    dropped = {file.key for file in snapshot.dropped}
-    due = [file.key for file in snapshot.dropped if file.time < now - grace_seconds]
+    due = [key for key, since in snapshot.dropped.items() if since < now - grace_seconds]
     orphans = (
         info.key
         for info in unnamed(listing, snapshot)
-        if info.key not in dropped and info.modified < now - orphan_seconds
+        if info.key not in snapshot.dropped and info.modified < now - orphan_seconds
     )
-    coverage = Coverage(snapshot, listing)
-    gone = [key for key in (*due, *orphans) if coverage.is_removable(key)]
+    runs = whole_runs(snapshot, listing)
+    gone = [key for key in (*due, *orphans) if is_removable(key, runs)]
     gone += map(snapshot_key, settled_snapshots(listing[LOG], now - grace_seconds))
     for key in gone:
         store.delete(key)
-    removed = set(gone)
-
-    def change(newest: Snapshot) -> Snapshot | None:
-        return newest if any(file.key in removed for file in newest.dropped) else None
-
-    if not removed.isdisjoint(due):  # the log no longer lists these, unless another sweep did it
-        log.commit(change, forget=removed)
+    if forgotten := {*gone} & {*due}:
+        log.commit(lambda newest: newest, forget=forgotten)
     return gone
 
 
@@ -83,25 +73,20 @@ def unnamed(
         yield from (info for info in listing[folder] if info.key not in keys)
 
 
-class Coverage:
-    """Which files hold nothing but what volumes that are there hold too."""
+def whole_runs(
+    snapshot: Snapshot, listing: Mapping[str, Sequence[ObjectInfo]]
+) -> Sequence[BlockRange]:
+    """The runs of blocks of volumes that are there, with all their bytes."""
+    sizes = {info.key: info.size for infos in listing.values() for info in infos}
+    whole = (
+        volume.blocks
+        for volume in snapshot.history()
+        if all(sizes.get(file.key) == file.size for file in volume.row_files)
+    )
+    return [*contiguous_runs(whole)]
 
-    def __init__(self, snapshot: Snapshot, listing: Mapping[str, Sequence[ObjectInfo]]) -> None:
-        self._named_keys = snapshot.named_keys()
-        sizes = {info.key: info.size for infos in listing.values() for info in infos}
-        self._runs = list(
-            contiguous_runs(
-                volume.blocks
-                for volume in snapshot.history()
-                if all(sizes.get(file.key) == file.size for file in volume.row_files)
-            )
-        )
 
-    def is_removable(self, key: str) -> bool:
-        """Whether a file is not named, and the volumes hold all blocks that its name says."""
-        if key in self._named_keys:
-            return False
-        if match := _BLOCKS.match(key):
-            blocks = BlockRange(int(match[1]), int(match[2]))
-            return any(run.holds(blocks) for run in self._runs)
-        return _OTHERS.fullmatch(key) is not None  # what somebody else put there is not ours
+def is_removable(key: str, runs: Sequence[BlockRange]) -> bool:
+    """Whether a file that is not named holds nothing but what runs of blocks hold too."""
+    # What somebody else put there is not ours.
+    return is_held(key, runs) or _OTHERS.fullmatch(key) is not None

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from transforms.block_range import BlockRange, contiguous_runs
-from transforms.errors import ConfigError, IntegrityError
-from transforms.objects import ObjectInfo, StoredFile
-from transforms.stores.store import Store
+from transforms.block_range import contiguous_runs
+from transforms.errors import IntegrityError
+from transforms.objects import ObjectInfo
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.log.snapshot import Snapshot
+from transforms.warehouse.manifests.file_names import (
+    MANIFESTS,
+    blocks_of,
+    is_held,
+    listed,
+    named_file,
+)
 from transforms.warehouse.manifests.manifest import read_about
-
-_NAME = re.compile(r"(?:manifests|state)/(\d+)-(\d+)\.[0-9a-f]{64}\.parquet")
 
 
 def check_not_older(
@@ -25,8 +28,9 @@ def check_not_older(
     Loading their segments again, or deleting what the log does not name, would be wrong then.
     `manifests` are the listed ones, where they were listed already.
     """
-    infos = listed(backing.store, "manifests") if manifests is None else manifests
-    problem = later_volume(backing, snapshot, infos)
+    if manifests is None:
+        manifests = listed(backing.store, (MANIFESTS,))[MANIFESTS]
+    problem = later_volume(backing, snapshot, manifests)
     # Otherwise another process has gone on, and built them just now.
     if problem and backing.log.numbers()[-1:] == ([snapshot.number] if snapshot else []):
         raise IntegrityError(
@@ -45,7 +49,7 @@ def later_volume(backing: Backing, snapshot: Snapshot | None, infos: Iterable[Ob
     number, place = snapshot.number if snapshot else 0, backing.store.describe()
     for info in lacking(infos, snapshot):
         with suppress(IntegrityError, FileNotFoundError):
-            file = listed_file(info)
+            file = named_file(info.key, info.size)
             backing.files.bring([file])
             about = read_about(backing.files.path(file))
             is_ours = snapshot is None or about.warehouse == snapshot.warehouse
@@ -58,30 +62,11 @@ def later_volume(backing: Backing, snapshot: Snapshot | None, infos: Iterable[Ob
     return ""
 
 
-def volume_blocks(key: str) -> BlockRange | None:
-    """The blocks that a manifest's name says; None for another file."""
-    match = _NAME.fullmatch(key)
-    return BlockRange(int(match[1]), int(match[2])) if match else None
-
-
-def listed_file(info: ObjectInfo) -> StoredFile:
-    """A listed file as its name describes it."""
-    return StoredFile(info.key, info.size, info.key.split(".")[-2])
-
-
-def listed(store: Store, folder: str) -> list[ObjectInfo]:
-    """The files in a folder of the warehouse."""
-    with suppress(ConfigError):  # the folder of the whole store is not there
-        return [*store.list(f"{folder}/")]
-    return []
-
-
 def lacking(infos: Iterable[ObjectInfo], snapshot: Snapshot | None) -> Iterator[ObjectInfo]:
     """The listed manifests that a snapshot does not name, with blocks that its volumes lack."""
     history = snapshot.history() if snapshot else []
     keys = {volume.key for volume in history}
-    runs = list(contiguous_runs(volume.blocks for volume in history))
+    runs = [*contiguous_runs(volume.blocks for volume in history)]
     for info in infos:
-        blocks = volume_blocks(info.key) if info.key.startswith("manifests/") else None
-        if info.key not in keys and blocks and not any(run.holds(blocks) for run in runs):
+        if info.key not in keys and blocks_of(info.key) and not is_held(info.key, runs):
             yield info

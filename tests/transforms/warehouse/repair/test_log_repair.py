@@ -279,7 +279,7 @@ def test_what_a_killed_load_left_is_taken_in(sound: Path) -> None:
     for path in sorted((sound / "w" / "log").iterdir())[-2:]:
         path.unlink()  # two later snapshots; the volumes were built upon the one before
     newest = following(base, snapshot.with_volumes(kept))
-    assert log.create(replace(newest, dropped=()))  # nothing had named it
+    assert log.create(replace(newest, dropped={}))  # nothing had named it
 
     load = open_warehouse(sound / "w")
     assert load.sweep() == []
@@ -394,7 +394,7 @@ def test_beside_a_writer_what_both_did_counts(sound: Path, monkeypatch: pytest.M
 
     def create_later(snapshot: Snapshot) -> Snapshot | None:
         monkeypatch.undo()
-        others.commit(lambda newest: newest)
+        others.commit(lambda newest: replace(newest, quarantine=()))
         return create(snapshot)
 
     monkeypatch.setattr(warehouse.backing.log, "create", create_later)

@@ -127,14 +127,6 @@ def test_a_damaged_volume_is_left_out_and_smaller_ones_take_its_place(lost: Path
     assert _pending(lost) == ["7-8"]
 
 
-def test_a_renamed_volume_is_left_out(lost: Path) -> None:
-    (path,) = (lost / "w" / "manifests").glob("000000005-*")
-    path.rename(path.with_name(path.name.replace("000000005-000000006", "000000015-000000016")))
-    snapshot, said = _made_again(open_warehouse(lost / "w"))
-    assert "holds the blocks 5-6: it was renamed" in said
-    assert [str(one.blocks) for one in snapshot.history()] == ["1-4", "7-8"]
-
-
 def test_volumes_of_another_chain_are_left_and_named(lost: Path, tmp_path: Path) -> None:
     history_segment(tmp_path / "other", first=11, last=11, chain_id="other-chain")
     load_folder(tmp_path / "o", tmp_path / "other")

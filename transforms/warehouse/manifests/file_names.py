@@ -1,0 +1,43 @@
+"""What lies in a warehouse, by the names of its files: they say blocks, and the hash of bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from transforms.block_range import BlockRange
+from transforms.errors import ConfigError
+from transforms.objects import ObjectInfo, StoredFile
+from transforms.stores.store import Store, asked_together
+
+MANIFESTS, STATE, INDEX = "manifests", "state", "index"
+"""Folders of the warehouse."""
+
+_BLOCKS = re.compile(r"[a-z0-9_/]+/(\d+)-(\d+)\.\w+\.(?:parquet|duckdb|sqlite)")
+
+
+def named_file(key: str, size: int) -> StoredFile:
+    """A file of the warehouse: its SHA-256 stands in its name, before the suffix."""
+    return StoredFile(key, size, Path(key).stem.rpartition(".")[2])
+
+
+def blocks_of(key: str) -> BlockRange | None:
+    """The blocks that a file's name says; None for another file."""
+    match = _BLOCKS.match(key)
+    return BlockRange(int(match[1]), int(match[2])) if match else None
+
+
+def is_held(key: str, runs: Iterable[BlockRange]) -> bool:
+    """Whether one of the runs has all the blocks that a file's name says."""
+    blocks = blocks_of(key)
+    return blocks is not None and any(run.holds(blocks) for run in runs)
+
+
+def listed(store: Store, folders: Sequence[str]) -> dict[str, list[ObjectInfo]]:
+    """What lies in folders of a warehouse, which are listed side by side; perhaps in none."""
+    try:
+        infos = [*asked_together(store, lambda name: [*store.list(f"{name}/")], folders)]
+    except ConfigError:  # the folder of the whole store is not there
+        infos = [[] for _ in folders]
+    return dict(zip(folders, infos, strict=True))
