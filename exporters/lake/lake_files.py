@@ -6,26 +6,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from exporters.archive.archive import Archive
+from exporters.archive.archive import Archive, won_race
 from exporters.archive.lake_place import LAKE, MANIFESTS
-from exporters.lake.log.table_version import ActiveFile, new_name
+from exporters.lake.lake_report import LakeReport
+from exporters.lake.log.table_version import new_name
 from exporters.lake.tables import LakeTable, listed
-from transforms.errors import IntegrityError
-from transforms.objects import ObjectInfo
-from transforms.stores.store import content_sha256
+from transforms.errors import ConflictError, IntegrityError
+from transforms.objects import ObjectInfo, StoredFile
+from transforms.stores.store import asked_together
 from transforms.tables.registry import history_tables
 from transforms.warehouse.manifests.shapes import Volume
 
 SEGMENT_TABLES = (*history_tables(), MANIFESTS)
 """The tables of a lake that grow by segments; those of current state are written anew whole."""
-
-_RETRIES = 2
 
 
 @dataclass
@@ -38,68 +37,53 @@ class Lake:
     archive: Archive
     cache: Path | None = None
     _tables: dict[str, LakeTable] = field(default_factory=dict, init=False)
+    _listed: dict[str, list[ObjectInfo]] | None = field(default=None, init=False)
 
     def table(self, name: str) -> LakeTable:
         """A table, which need not be there."""
         if name not in self._tables:
-            store, key = self.archive.store, self.archive.key(f"{LAKE}/{name}")
-            self._tables[name] = LakeTable(store, key, self.cache)
+            key = self.archive.key(f"{LAKE}/{name}")
+            self._tables[name] = LakeTable(self.archive.store, key, self.cache)
+            if self._listed is not None:
+                self._tables[name].look(self._listed.get(name, ()))
         return self._tables[name]
 
     def look(self) -> Sequence[str]:
         """Look at all tables as they are now, by one listing; the names of those that are there."""
         self._tables.clear()
-        infos: dict[str, list[ObjectInfo]] = {}
-        for info in listed(self.archive.store, self.folder.rstrip("/")):
-            infos.setdefault(self.parts(info.key)[0], []).append(info)
-        infos.pop("", None)
-        for name in infos:
-            self.table(name).look(infos[name])
-        return sorted(infos)
+        self._listed = {}
+        folder = self.archive.key(LAKE)
+        for info in listed(self.archive.store, folder):
+            name, slash, _ = info.key.removeprefix(f"{folder}/").partition("/")
+            if slash:
+                self._listed.setdefault(name, []).append(info)
+        return sorted(self._listed)
 
-    def key(self, table: str, name: str) -> str:
-        """The object's key of a file."""
-        return f"{self.folder}{table}/{name}"
+    def worked(self, work: Callable[[LakeTable], LakeReport], tables: Iterable[str]) -> LakeReport:
+        """What came of work on each of these tables, which is done again where it loses a race.
 
-    def parts(self, key: str) -> tuple[str, str]:
-        """The table that an object of the lake belongs to (empty: none), and its name there."""
-        first, slash, name = key.removeprefix(self.folder).partition("/")
-        return (first, name) if slash else ("", first)
-
-    @property
-    def folder(self) -> str:
-        """The beginning of the keys of everything in the lake."""
-        return self.archive.key(f"{LAKE}/")
-
-    def place(self, table: str, name: str = "") -> str:
-        """A table's or a file's full address, for a person."""
-        return self.archive.place(f"{LAKE}/{table}/{name}".rstrip("/"))
-
-    def fetch(self, table: str, file: ActiveFile, copy: Path) -> None:
-        """Fetch a file, and again where the connection ended, or other bytes arrived.
-
-        Raises `IntegrityError` where it is gone, or not what its name says.
+        A table on which it cannot be done, for what it holds already, is in the report, and the
+        others go on. Errors of the machine pass through.
         """
-        for _ in range(_RETRIES):
-            with suppress(ConnectionError, IntegrityError):
-                return self._fetch(table, file, copy)
-        return self._fetch(table, file, copy)
 
-    def _fetch(self, table: str, file: ActiveFile, copy: Path) -> None:
-        place, remedy = self.place(table, file.name), "strata verify says what mends it"
-        try:
-            self.archive.store.fetch(self.key(table, file.name), copy)
-        except FileNotFoundError as error:
-            raise IntegrityError(f"{place} is gone, and a log names it: {remedy}") from error
-        digest = content_sha256(copy)
-        if not file.is_of(digest):
-            what = f"hashes to {digest}, which is not what its name says"
-            raise IntegrityError(f"{place} {what}: {remedy}")
+        def on_table(name: str) -> LakeReport:
+            table = self.table(name)
+            try:
+                return won_race(partial(work, table), table.place())
+            except (ConflictError, IntegrityError) as error:
+                return LakeReport(refused={name: str(error)})
+
+        return sum(asked_together(self.archive.store, on_table, tables), LakeReport())
+
+
+def file_of(volume: Volume, table: str) -> StoredFile | None:
+    """The file of a volume that a table has; None where it has no rows of the table."""
+    return volume.file if table == MANIFESTS else volume.data.get(table)
 
 
 def file_name(volume: Volume, table: str) -> str | None:
-    """What the file of a volume is called in a table; None where it has no rows of the table."""
-    stored = volume.file if table == MANIFESTS else volume.data.get(table)
+    """What that file is called in the table."""
+    stored = file_of(volume, table)
     return new_name(volume.blocks, stored.sha256) if stored else None
 
 

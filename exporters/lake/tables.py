@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -18,7 +18,6 @@ from zlib import crc32
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from exporters.archive.archive import won_race
 from exporters.archive.lake_place import LOG
 from exporters.lake.lake_report import LakeReport
 from exporters.lake.log.log_files import (
@@ -37,34 +36,28 @@ from exporters.lake.log.log_files import (
     parsed_files,
     read_log,
 )
-from exporters.lake.log.table_version import Action, ActiveFile, TableVersion, new_name
-from transforms.block_range import BlockRange
+from exporters.lake.log.table_version import Action, ActiveFile, TableVersion
 from transforms.errors import ConflictError, IntegrityError
 from transforms.files import new_file
 from transforms.objects import ObjectInfo
 from transforms.sealed import seal, unseal
-from transforms.stores.store import LostRaceError, Store, content_size
-from transforms.tables.file_columns import FileColumn
+from transforms.stores.store import LostRaceError, Store, content_sha256, content_size
 from transforms.tables.registry import fold_case
 
 _PARQUET, _JSON = "application/vnd.apache.parquet", "application/json"
 # The log says for twice as long as files stay when they were removed.
 _TOLD_SECONDS = 2 * KEPT_HOURS * 3600
+_RETRIES = 2
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class NewFile:
-    """A finished file that is to be put into a table, with its SHA-256.
-
-    `columns` are those of the newest CSV in it; see `new_name` for `csv`.
-    """
+    """A finished file that is to be put into a table, with its name there and its SHA-256."""
 
     path: Path
-    blocks: BlockRange
+    name: str
     sha256: str
-    columns: Sequence[FileColumn] = ()
-    csv: str = ""
 
 
 def listed(store: Store, folder: str) -> Iterator[ObjectInfo]:
@@ -75,7 +68,12 @@ def listed(store: Store, folder: str) -> Iterator[ObjectInfo]:
 
 
 class LakeTable:
-    """A table of a lake, as it was when it was looked at, and after one's own commits."""
+    """A table of a lake, as it was when it was looked at, and after one's own commits.
+
+    `infos` are what was listed in its folder, by the path below that. Who only reads it need not
+    look: its log is read by the names of its files, as web servers give no lists. `log` are those
+    that were read.
+    """
 
     def __init__(self, store: Store, key: str, cache: Path | None = None) -> None:
         """`cache` is the folder where this machine keeps the version that it knows.
@@ -84,29 +82,40 @@ class LakeTable:
         the commit of that version.
         """
         self.name = key.rpartition("/")[2]
-        self.place = store.describe(key)
+        self.infos: Mapping[str, ObjectInfo] = {}
+        self.log: Mapping[str, bytes] = {}
         self._store = store
         self._key = key
-        self._log = f"{key}/{LOG}"
         self._cache = cache / f"{self.name}.json" if cache else None
-        self._infos: Mapping[str, ObjectInfo] | None = None
+        self._is_listed = False
         self._version: TableVersion | None = None
 
+    def key(self, path: str) -> str:
+        """The object's key of what lies in its folder."""
+        return f"{self._key}/{path}"
+
+    def place(self, path: str = "") -> str:
+        """Its full address, or that of what lies in its folder, for a person."""
+        return self._store.describe(self.key(path).rstrip("/"))
+
     def look(self, infos: Iterable[ObjectInfo] | None = None) -> None:
-        """Forget how it was; `infos` are what lies in its folder now, if that is listed already."""
-        self._version = self._infos = None
-        if infos is not None:
-            self._infos = {info.key.removeprefix(f"{self._key}/"): info for info in infos}
+        """See how it is now; `infos` are what lies in its folder, if that is listed already."""
+        infos = listed(self._store, self._key) if infos is None else infos
+        self.infos = {info.key.removeprefix(self.key("")): info for info in infos}
+        self._is_listed, self._version = True, None
 
     @property
-    def infos(self) -> Mapping[str, ObjectInfo]:
-        """What lies in its folder, by the path below that; it is listed once."""
-        if self._infos is None:
-            self.look(listed(self._store, self._key))
-        return self._infos or {}
+    def files(self) -> tuple[ActiveFile, ...]:
+        """The files of the newest version, ascending by block; see `version`."""
+        return self.version().files
 
-    def version(self) -> TableVersion | None:
-        """The newest version, which is read once; None where there is no table.
+    @property
+    def history(self) -> list[ActiveFile]:
+        """Those of history."""
+        return [file for file in self.files if not file.csv]
+
+    def version(self) -> TableVersion:
+        """The newest version, which is read once; that of no table where there is none.
 
         Raises `IntegrityError` where its log is damaged, or others wrote to it.
         """
@@ -114,32 +123,35 @@ class LakeTable:
             self._version = self._read()
         return self._version
 
-    def _read(self) -> TableVersion | None:
-        names = [path.removeprefix(f"{LOG}/") for path in self.infos if path.startswith(LOG)]
-        if not names:
-            return None
-        last = last_commit(names)
-        newest = self.infos.get(f"{LOG}/{commit_name(last)}")
-        if newest and (kept := self._kept(last, newest.version)):
+    def _read(self) -> TableVersion:
+        last = newest = None
+        if self._is_listed:
+            names = [path.removeprefix(f"{LOG}/") for path in self.infos if path.startswith(LOG)]
+            if not names:
+                return TableVersion()
+            last = last_commit(names)
+            newest = self.infos.get(f"{LOG}/{commit_name(last)}")
+        if newest and (kept := self._kept(newest.version)):
             return kept
         try:
-            version = parsed_files(read_log(self._store, self._log, last))
+            self.log = read_log(self._store, self.key(LOG), last)
+            version = parsed_files(self.log)
         except IntegrityError as error:
             raise IntegrityError(
-                f"the log of {self.place} is damaged: put its folder {LOG} back from a backup, or "
-                f"remove it, and strata publish makes it anew; {error}"
+                f"the log of {self.place()} is damaged: its keeper should put its folder {LOG} "
+                "back from a backup, or remove it: strata publish makes it anew then; "
+                f"{error}"
             ) from error
-        if newest and version and version.number == last:
+        if newest and version.number == last:
             self._keep(version, newest.version)
         return version
 
-    def _kept(self, number: int, state: str) -> TableVersion | None:
-        """The version that this machine keeps, if its commit is that one, in that state."""
+    def _kept(self, state: str) -> TableVersion | None:
+        """The version that this machine keeps, if the file of its commit is in that state."""
         if self._cache is not None:
             with suppress(OSError, IntegrityError, LookupError, TypeError, ValueError):
                 row = unseal(self._cache.read_bytes(), str(self._cache))
-                version = TableVersion(**row["version"])
-                return version if (version.number, row["state"]) == (number, state) else None
+                return TableVersion(**row["version"]) if row["state"] == state else None
         return None
 
     def _keep(self, version: TableVersion, state: str) -> None:
@@ -148,74 +160,78 @@ class LakeTable:
             with new_file(self._cache, durable=False) as file:
                 file.write(seal({"version": asdict(version), "state": state}))
 
-    def worked(self, work: Callable[[], LakeReport]) -> LakeReport:
-        """What came of work on the table, which is done again if it loses a race.
+    def fetch(self, file: ActiveFile, folder: Path) -> Path:
+        """A copy of a file in a folder, fetched again where other bytes arrived, or too few.
 
-        Why it cannot be done is in the report. Errors of the machine pass through.
+        Raises `IntegrityError` where it is gone, or not what its name says.
         """
+        path = folder / f"{self.name}-{file.name}"
+        for _ in range(_RETRIES):
+            with suppress(ConnectionError, IntegrityError):
+                return self._fetch(file, path)
+        return self._fetch(file, path)
+
+    def _fetch(self, file: ActiveFile, path: Path) -> Path:
+        place, remedy = self.place(file.name), "strata verify says what mends it"
         try:
-            return won_race(work, self.place)
-        except (ConflictError, IntegrityError) as error:
-            return LakeReport(refused={self.name: str(error)})
+            self._store.fetch(self.key(file.name), path)
+        except FileNotFoundError as error:
+            raise IntegrityError(f"{place} is gone, and a log names it: {remedy}") from error
+        digest = content_sha256(path)
+        if not file.is_of(digest):
+            what = f"hashes to {digest}, which is not what its name says"
+            raise IntegrityError(f"{place} {what}: {remedy}")
+        return path
 
     def put(
-        self,
-        base: TableVersion | None,
-        new: Iterable[NewFile],
-        removed: Sequence[ActiveFile] = (),
+        self, base: TableVersion, new: Iterable[NewFile], removed: Sequence[ActiveFile] = ()
     ) -> LakeReport:
         """Put files there, and name them, and others no longer, in one version after `base`.
 
-        Without `base` that makes the table. Raises `ConflictError` where a column has another type
-        or spelling than the table's, or other bytes lie under a file's name, and what `commit`
-        does.
+        Raises `ConflictError` where a column has another type or spelling than the table's, or
+        other bytes lie under a file's name, and what `commit` does.
         """
-        fields: Sequence[Action] = base.fields if base else ()
-        known = {fold_case(field["name"]): field for field in fields}
+        known: dict[str, Action] = {fold_case(field["name"]): field for field in base.fields}
         columns: list[Action] = []
         added = []
         for file in new:
             metadata = pq.read_metadata(file.path)
             own = metadata.schema.to_arrow_schema()
-            columns += self._new_columns(file.columns, own, known)
-            name, size = new_name(file.blocks, file.sha256, file.csv), content_size(file.path)
+            columns += self._new_columns(own, known)
+            size = content_size(file.path)
             self._store.put_if_absent(
-                f"{self._key}/{name}",
+                self.key(file.name),
                 file.path,
                 content_type=_PARQUET,
                 sha256=file.sha256,
                 immutable=True,
                 take=True,
             )
-            added.append(ActiveFile(name, size, metadata.num_rows, tuple(own.names)))
+            added.append(ActiveFile(file.name, size, metadata.num_rows, tuple(own.names)))
         self.commit(base, added, removed, columns)
         return LakeReport(len(added), sum(file.bytes for file in added))
 
-    def _new_columns(
-        self, newest: Sequence[FileColumn], own: pa.Schema, known: dict[str, Action]
-    ) -> Iterator[Action]:
+    def _new_columns(self, own: pa.Schema, known: dict[str, Action]) -> Iterator[Action]:
         """The columns of a file that are not known yet by name in lower case, which then they are.
 
-        They are those of the newest CSV in it, then its own. Raises `ConflictError` for one that
-        is known otherwise.
+        Raises `ConflictError` for one that is known otherwise.
         """
-        kinds: dict[str, object] = {field.name: delta_type(field.type) for field in own}
-        for name, kind in (*((column.name, column.type) for column in newest), *kinds.items()):
-            field = delta_field(name, kind)
-            there = known.setdefault(fold_case(name), field)
+        for column in own:
+            field = delta_field(column.name, delta_type(column.type))
+            there = known.setdefault(fold_case(column.name), field)
             if there is field:
                 yield field
-            elif (there["name"], there["type"]) != (name, kind):
+            elif there != field:
                 raise ConflictError(
-                    f"{self.place}: column {there['name']} is {there['type']} there, and "
-                    f"{name} is {kind} in what is to be added: nothing is added to "
-                    "this table, as its readers would see other values; publish to another place, "
-                    "or without the lake (STRATA_LAKE=0)"
+                    f"{self.place()}: column {there['name']} is {there['type']} there, and "
+                    f"{field['name']} is {field['type']} in what is to be added: nothing is added "
+                    "to this table, as its readers would see other values; publish to another "
+                    "place, or without the lake (STRATA_LAKE=0)"
                 )
 
     def commit(
         self,
-        base: TableVersion | None,
+        base: TableVersion,
         added: Sequence[ActiveFile],
         removed: Sequence[ActiveFile] = (),
         columns: Sequence[Action] = (),
@@ -224,17 +240,16 @@ class LakeTable:
 
         Raises `LostRaceError` where somebody else committed since `base` was read.
         """
-        base = base or TableVersion()
         # The store's clock says later how long ago a file was removed.
         now = int((self._store.now() if removed else time.time()) * 1000)
         actions = [*commit_actions(self.name, base, added, removed, columns, now)]
         version = base.following(base.number + 1, actions)
-        key = f"{self._log}/{commit_name(version.number)}"
+        key = self.key(f"{LOG}/{commit_name(version.number)}")
         try:
             state = self._store.put_if_match(key, commit_bytes(now, actions), None, _JSON)
         except LostRaceError as error:
             self.look()
-            raise LostRaceError(f"{self.place} was changed by another writer: {error}") from error
+            raise LostRaceError(f"{self.place()} was changed by another writer: {error}") from error
         # Not all tables at once: a run should cost what the one before did.
         if version.number and (version.number + crc32(self.name.encode())) % COMMITS == 0:
             version = self._sum_up(version)
@@ -253,16 +268,15 @@ class LakeTable:
         version = replace(version, removed=recent)
         data, hint = checkpoint_bytes(version)
         files = ((checkpoint_name(version.number), data, _PARQUET), (HINT, hint, _JSON))
+        log = self.key(f"{LOG}/")
         try:
-            infos = {
-                info.key.rpartition("/")[2]: info for info in self._store.list(f"{self._log}/")
-            }
+            infos = {info.key.removeprefix(log): info for info in self._store.list(log)}
             for name, content, kind in files:
                 before = infos[name].version if name in infos else None
-                self._store.put_if_match(f"{self._log}/{name}", content, before, kind)
+                self._store.put_if_match(f"{log}{name}", content, before, kind)
             times = {name: info.modified for name, info in infos.items()}
             for name in outdated(times, now - KEPT_HOURS * 3600):
-                self._store.delete(f"{self._log}/{name}")
+                self._store.delete(f"{log}{name}")
         except (LostRaceError, OSError) as error:
-            _logger.info("the log of %s was not summed up: %s", self.place, error)
+            _logger.info("the log of %s was not summed up: %s", self.place(), error)
         return version

@@ -11,16 +11,14 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 
 from exporters.archive.archive import Archive
-from exporters.archive.lake_place import MANIFESTS, STATE_MANIFEST
+from exporters.archive.lake_place import LAKE, MANIFESTS, STATE_MANIFEST
 from exporters.fetching.fetch_folder import Advance, Progress
 from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.publication.state_tables import is_state
-from exporters.lake.published_files import PublishedTable
 from exporters.loading.archive_past import ContradictionError, check_beside, check_past
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.coverage import difference, union
@@ -99,11 +97,11 @@ class _ArchiveLoad:
     def run(self, progress: Progress) -> ArchiveLoadReport:
         """See `load_archive`."""
         state = self._state()
-        manifests = PublishedTable(self.lake, MANIFESTS)
+        manifests = self.lake.table(MANIFESTS)
         if not manifests.history:
             raise ConfigError(
-                f"{self.lake.place('')} has no manifests, so no warehouse can be made of this "
-                "archive: fetch one whose publisher has the lake (STRATA_LAKE=1)"
+                f"{self.lake.archive.place(LAKE)} has no manifests, so no warehouse can be made "
+                "of this archive: fetch one whose publisher has the lake (STRATA_LAKE=1)"
             )
         needed = [self.blocks, *([state.blocks] if state else [])] if self.blocks else None
         loaded = union(volume.blocks for volume in self._catalog.history())
@@ -115,18 +113,12 @@ class _ArchiveLoad:
         with progress("loading", None) as advance:
             for file in due:
                 with self._refusing(file.blocks), scratch_folder(self.scratch) as folder:
-                    (manifest,) = manifests.fetched([file], folder, no_advance)
-                    self._load_manifest(manifest, needed, advance)
+                    self._load_manifest(manifests.fetch(file, folder), needed, advance)
             if state is not None and self._catalog.holds(state.blocks):
                 with self._refusing(state.blocks), scratch_folder(self.scratch) as folder:
                     self._load_state(state, folder)
         self._name_lacking_states()
         return self.report
-
-    @cached_property
-    def _tables(self) -> dict[str, PublishedTable]:
-        """Read after the manifests: what these have is in them."""
-        return {table: PublishedTable(self.lake, table) for table in history_tables()}
 
     @property
     def _catalog(self) -> Catalog:
@@ -170,9 +162,9 @@ class _ArchiveLoad:
         None has one that its publisher's release did not know. Raises `IntegrityError` for one that
         is there and this release does not know.
         """
-        if table in self._tables:
+        if table in history_tables():
             return True
-        if PublishedTable(self.lake, table).history:
+        if self.lake.table(table).history:
             raise IntegrityError(f"this release knows no table {table}: use a newer one")
         return False
 
@@ -187,22 +179,19 @@ class _ArchiveLoad:
         with scratch_folder(self.scratch) as folder:
             files = {}
             for name in sorted({receipt.table for receipt in receipts if receipt.rows}):
-                table = self._tables[name]
+                table = self.lake.table(name)  # read after the manifests: it has what these have
                 its = [file for file in table.history if file.blocks.overlaps(run)]
-                files[name] = table.fetched(its, folder, advance)
+                files[name] = [table.fetch(file, folder) for file in its]
+                advance(sum(file.bytes for file in its))
             take_run(self.warehouse.backing, segments, receipts, files)
         self.report.loaded += segments
 
     # --- the current state
 
-    @cached_property
-    def _state_manifest(self) -> PublishedTable:
-        return PublishedTable(self.lake, STATE_MANIFEST)
-
     def _state(self) -> ActiveFile | None:
         """The manifest of the current state, if that is newer than the warehouse's."""
         try:
-            files = self._state_manifest.files
+            files = self.lake.table(STATE_MANIFEST).files
         except IntegrityError as error:
             _log.warning("no current state is loaded: %s", error)
             return None
@@ -210,7 +199,7 @@ class _ArchiveLoad:
             _log.warning(
                 "%s has no current state, so the tables of current state stay as they are: its "
                 "publisher's strata publish puts it there",
-                self.lake.place(""),
+                self.lake.archive.place(LAKE),
             )
             return None
         own = self._catalog.states()
@@ -218,20 +207,20 @@ class _ArchiveLoad:
 
     def _load_state(self, file: ActiveFile, folder: Path) -> None:
         """Load the current state, whose tables have the rows of the manifest's receipts."""
-        (manifest,) = self._state_manifest.fetched([file], folder, no_advance)
+        manifest = self.lake.table(STATE_MANIFEST).fetch(file, folder)
         tables: dict[str, Path] = {}
         for receipt in manifest_receipts([manifest]):
             if not is_state(receipt.table):
                 continue
-            table = PublishedTable(self.lake, receipt.table)
+            table = self.lake.table(receipt.table)
             its = [file for file in table.files if file.csv == receipt.sha256]
             if not its:
                 raise IntegrityError(
-                    f"{self.lake.place(receipt.table)} has not the current state after segment "
+                    f"{table.place()} has not the current state after segment "
                     f"{file.blocks}, perhaps as it is just being published: run this again later; "
                     "the next segment from a source brings a newer state, too"
                 )
-            (tables[receipt.table],) = table.fetched(its, folder, no_advance)
+            tables[receipt.table] = table.fetch(its[0], folder)
         take_state(self.warehouse.backing, manifest, tables)
         self.report.states.append(file.blocks)
 
@@ -245,10 +234,6 @@ class _ArchiveLoad:
                 "last rows of tables that became history are in warehouses made from segments",
                 ", ".join(map(str, sorted(versions))),
             )
-
-
-def no_advance(_bytes: int) -> None:
-    """These bytes are not among those that are waited for."""
 
 
 def _is_due(blocks: BlockRange, needed: Sequence[BlockRange] | None) -> bool:

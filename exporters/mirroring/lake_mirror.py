@@ -9,7 +9,7 @@ earlier table or, until it is run again, none of that name.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.publication.lake_sweep import sweep_lake
 from exporters.lake.publication.state_tables import is_state
-from exporters.lake.published_files import PublishedTable
+from exporters.lake.tables import LakeTable
 from transforms.errors import IntegrityError
 from transforms.files import commit_file, file_version, new_file, sync_file
 from transforms.scratch import scratch_folder
@@ -49,32 +49,31 @@ class LakeMirror:
     progress: Progress
     files: int = 0
     refused: list[str] = field(default_factory=list)
-    _tables: list[PublishedTable] = field(default_factory=list, init=False)
+    _tables: list[LakeTable] = field(default_factory=list, init=False)
 
     def read(self) -> None:
         """Read the logs: that of the manifests first, since what is in one is in the tables."""
         manifests, names = self._read_table(MANIFESTS), {*tables_ever()}
         state = self._read_table(STATE_MANIFEST)
         with self._refusing():
-            names |= {*filter(is_state, self._named(state.files if state else ()))}
+            names |= {*filter(is_state, self._named(state))}
         with ThreadPoolExecutor(self.jobs) as pool:
             tables = pool.map(self._read_table, sorted(names))
         self._tables = [table for table in (*tables, state, manifests) if table]
 
-    def _named(self, state: Iterable[ActiveFile]) -> Iterator[str]:
+    def _named(self, state: LakeTable | None) -> Iterator[str]:
         """The tables that the archive's release knows, and those of its current state."""
         if (data := self.source.read(SCHEMA)) is not None:
             yield from parsed(data, self.source.place(SCHEMA), _names)
         with scratch_folder(self.folder.scratch) as folder:
-            for file in state:
-                copy = folder / file.name
-                Lake(self.source).fetch(STATE_MANIFEST, file, copy)
-                yield from (receipt.table for receipt in manifest_receipts([copy]))
+            copies = [state.fetch(file, folder) for file in state.files] if state else []
+            yield from (receipt.table for receipt in manifest_receipts(copies))
 
-    def _read_table(self, name: str) -> PublishedTable | None:
-        table = PublishedTable(Lake(self.source), name)
+    def _read_table(self, name: str) -> LakeTable | None:
+        """A table whose log was read; None where there is none, or it is refused."""
+        table = Lake(self.source).table(name)
         try:
-            return table if table.log else None
+            return table if table.version().number >= 0 else None
         except IntegrityError as error:
             self.refused.append(str(error))
             return None
@@ -90,7 +89,7 @@ class LakeMirror:
     def copy(self) -> None:
         """Fetch what the mirror lacks of it, each table alone, and sweep what no table names."""
         lacking = {
-            table.name: [file for file in table.files if not self._is_there(table.name, file)]
+            table.name: [file for file in table.files if not self._is_there(table, file)]
             for table in self._tables
         }
         total = sum(file.bytes for files in lacking.values() for file in files)
@@ -100,7 +99,7 @@ class LakeMirror:
                 if table.name == MANIFESTS and self.refused:
                     continue
                 with self._refusing(), ThreadPoolExecutor(self.jobs) as pool:
-                    for size in pool.map(partial(self._fetch, table.name), lacking[table.name]):
+                    for size in pool.map(partial(self._fetch, table), lacking[table.name]):
                         self.files += 1
                         advance(size)
                     self._replace_log(table)
@@ -112,10 +111,10 @@ class LakeMirror:
         """The mirror's lake."""
         return Lake(Archive(self.folder.store, self.source.chain_id))
 
-    def _path(self, table: str, name: str) -> Path:
-        return self.folder.store.path(self._own.key(table, name))
+    def _path(self, table: LakeTable, name: str) -> Path:
+        return self.folder.store.path(self._own.table(table.name).key(name))
 
-    def _is_there(self, table: str, file: ActiveFile) -> bool:
+    def _is_there(self, table: LakeTable, file: ActiveFile) -> bool:
         """Whether a file is there, and what its name says."""
         path = self._path(table, file.name)
         try:
@@ -129,16 +128,14 @@ class LakeMirror:
             self.folder.proofs.keep(proof)
         return is_right
 
-    def _fetch(self, table: str, file: ActiveFile) -> int:
-        path = self.folder.scratch / f"{table}-{file.name}"
-        Lake(self.source).fetch(table, file, path)
+    def _fetch(self, table: LakeTable, file: ActiveFile) -> int:
         place = self._path(table, file.name)
-        commit_file(path, place)
+        commit_file(table.fetch(file, self.folder.scratch), place)
         self.folder.proofs.keep(_proof(place, file))  # it was hashed on its way
         return file.bytes
 
-    def _replace_log(self, table: PublishedTable) -> None:
-        place = self._path(table.name, LOG)
+    def _replace_log(self, table: LakeTable) -> None:
+        place = self._path(table, LOG)
         there = {path.name: path.read_bytes() for path in place.glob("*") if path.is_file()}
         if there == table.log:
             return

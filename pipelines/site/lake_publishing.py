@@ -42,13 +42,11 @@ def publish_to_lake(
     segments (loaded, ascending) that are not are in the report. The current state is put there at
     most hourly. `advance` is called with the bytes of files that were put there.
     """
-    lake = site_lake(site)
-    is_due = is_state_due(lake, site.loaded_catalog().states())
-    return _publish(site, lake, segments, advance, has_state=is_due)
+    return _publish(site, site_lake(site), segments, advance, is_hourly=True)
 
 
 def _publish(
-    site: Site, lake: Lake, segments: Sequence[BlockRange], advance: Progress, *, has_state: bool
+    site: Site, lake: Lake, segments: Sequence[BlockRange], advance: Progress, *, is_hourly: bool
 ) -> LakeReport:
     unpublished = cache(partial(_unpublished, site, lake))
     problems = sorted(unpublished(tuple(segments)).items())
@@ -65,7 +63,7 @@ def _publish(
             return is_published(volume.blocks)
 
     report += HistoryTables(lake, catalog, published, site.scratch(), advance).follow()
-    if has_state:
+    if not is_hourly or is_state_due(lake, catalog.states()):
         report += _publish_state(site, lake)
     name_lake(site, lake)
     return report
@@ -114,7 +112,7 @@ def _is_new(lake: Lake) -> bool:
         manifests = lake.table(MANIFESTS).version()
     except IntegrityError:  # the report says so
         return True
-    return manifests is None or manifests.number == 0
+    return manifests.number <= 0
 
 
 @at_one_look
@@ -126,7 +124,7 @@ def publish_missing(site: Site, advance: Progress = no_progress) -> LakeReport:
     lake = site_lake(site)
     published = completeness(sound_index(lake.archive).tables).complete
     doubtful = [*inside(_doubtful(site), published)]
-    report = _publish(site, lake, doubtful, advance, has_state=True)
+    report = _publish(site, lake, doubtful, advance, is_hourly=False)
     return report + sweep(site)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry
-from exporters.archive.lake_place import MANIFESTS
+from exporters.archive.lake_place import MANIFESTS, STATE_MANIFEST
 from exporters.archive.shards import shard_number
 from exporters.lake.lake_files import Lake
 from exporters.lake.lake_report import LakeReport
@@ -86,13 +86,13 @@ def lacking_segments(site: Site) -> list[BlockRange]:
     `IntegrityError` where that cannot be said.
     """
     lake, catalog = site_lake(site), site.loaded_catalog()
+    manifests, state_manifest = map(lake.table, (MANIFESTS, STATE_MANIFEST))
     with ThreadPoolExecutor(1) as pool:  # where a request takes long, both are asked at a time
-        manifests = pool.submit(lake.table(MANIFESTS).version)
-        states = catalog.states()
-        is_due = is_state_due(lake, states)
-        version = manifests.result()
-    lacking = version.lacks(catalog.blocks) if version else [*catalog.blocks]
-    return lacking or ([states[-1].blocks] if is_due else [])
+        looked = pool.submit(manifests.look)
+        state_manifest.look()
+        looked.result()
+    states, lacking = catalog.states(), manifests.version().lacks(catalog.blocks)
+    return lacking or ([states[-1].blocks] if is_state_due(lake, states) else [])
 
 
 def sweep(site: Site) -> LakeReport:

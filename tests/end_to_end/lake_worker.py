@@ -96,6 +96,7 @@ def _publish(site: Site, dice: random.Random) -> None:
 def publish_current_state(site: Site, _dice: random.Random) -> None:
     """Put the newest current state there."""
     lake = site_lake(site)
+    lake.look()
     with state_rows(site.warehouse) as state:
         assert state is not None
         publish_state(lake, state, site.scratch())
@@ -110,12 +111,10 @@ def _merge(site: Site, dice: random.Random) -> None:
 def _correct(site: Site, dice: random.Random) -> None:
     """Remove a file, and have it put there again."""
     lake = site_lake(site)
-    table = dice.choice(WITH_ROWS)
-    version = lake.table(table).version()
-    if version is None or not version.files:
+    table = lake.table(dice.choice(WITH_ROWS))
+    if not table.files:
         return
-    file = dice.choice(version.files)
-    lake.archive.store.delete(lake.key(table, file.name))
+    lake.archive.store.delete(table.key(dice.choice(table.files).name))
     tables = history_tables(site)
     tables.follow()
 

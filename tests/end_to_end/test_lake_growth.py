@@ -15,7 +15,7 @@ from exporters.archive.archive import Archive
 from exporters.archive.lake_place import MANIFESTS
 from exporters.lake.lake_files import Lake
 from exporters.lake.log.log_files import KEPT_HOURS
-from exporters.lake.log.table_version import ActiveFile
+from exporters.lake.log.table_version import ActiveFile, TableVersion
 from pipelines.settings import Settings
 from pipelines.site.publication_state import lacking_segments, site_lake
 from pipelines.site.site import Site
@@ -95,10 +95,9 @@ def test_a_commit_asks_the_store_no_more_after_thirty_than_after_ten(
 def test_what_750_files_lack_of_75_000_segments_is_known_by_their_names(tmp_path: Path) -> None:
     lake = Lake(Archive(FolderStore(tmp_path), "net-1"))
     log = lake.table("orders")
-    log.commit(None, [], columns=COLUMNS)
+    log.commit(TableVersion(), [], columns=COLUMNS)
     log.commit(log.version(), [_file(number) for number in range(MANY) if number != 500])
     version = Lake(lake.archive).table("orders").version()
-    assert version is not None
     loaded = [
         BlockRange(number * BLOCKS + 1, (number + 1) * BLOCKS)
         for number in range(MANY * SEGMENTS_OF_A_FILE)

@@ -6,19 +6,16 @@ rendered from it alone and held against its receipt (spec 2.8).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
 from transforms.duck import Connection, naming_large, working_connection
 from transforms.errors import IntegrityError
-from transforms.files import link
 from transforms.scratch import scratch_folder
 from transforms.tables.file_columns import file_rows
-from transforms.tables.registry import Column
 from transforms.warehouse.checks.file_check import csvs_problem
 from transforms.warehouse.load.rendering import readable
 from transforms.warehouse.manifests.data_files import state_sql, write_sql
@@ -28,28 +25,17 @@ from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.warehouse import Warehouse
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StateRows:
-    """The tables of the newest current state: its volume, and the receipts of its tables."""
+    """The newest current state: its volume, the receipts of its tables, the file of its manifest.
+
+    `write` writes the table of a receipt to a path; see `write_file`.
+    """
 
     volume: Volume
     receipts: Mapping[str, Receipt]
-    _path: Path
-    _manifest: Path
-    _con: Connection
-    _writing: Lock = field(default_factory=Lock)
-
-    def write(self, table: str, scratch: Path) -> Path:
-        """Write a table whole; see `write_file`."""
-        with self._writing:
-            query = partial(file_rows, table, rows=state_sql(table, [self._path]))
-            return write_file(self._con, query, self.receipts[table], scratch)
-
-    def manifest(self, scratch: Path) -> Path:
-        """Its manifest as a file of the lake: the same bytes."""
-        path = scratch / "manifest.parquet"
-        link(self._manifest, path)
-        return path
+    manifest: Path
+    write: Callable[[Receipt, Path], None]
 
 
 @contextmanager
@@ -71,29 +57,32 @@ def state_rows(warehouse: Warehouse) -> Iterator[StateRows | None]:
     ):
         path, manifest_path = map(backing.files.path, (file, manifest))
         receipts = {receipt.table: receipt for receipt in manifest_receipts([manifest_path])}
-        yield StateRows(states[-1], receipts, path, manifest_path, con)
+        turn = Lock()
+
+        def write(receipt: Receipt, copy: Path) -> None:
+            with turn:
+                write_file(con, state_sql(receipt.table, [path]), receipt, copy)
+
+        yield StateRows(states[-1], receipts, manifest_path, write)
 
 
-def write_file(
-    con: Connection, rows: Callable[[Sequence[Column]], str], receipt: Receipt, scratch: Path
-) -> Path:
-    """Write a table as of the segment of its receipt, and prove it; `rows` gives SQL for columns.
+def write_file(con: Connection, rows: str, receipt: Receipt, path: Path) -> None:
+    """Write typed rows (a relation) of the segment of a receipt as a file, and prove it.
 
     The same rows give the same bytes. Raises `IntegrityError` where the file does not render to
     what the receipt says.
     """
-    table, columns = receipt.table, receipt.schema.columns
-    path = scratch / f"{table}.parquet"
+    table, scratch = receipt.table, path.parent
     with naming_large(f"table {table} as Parquet", scratch):
+        query = file_rows(table, receipt.schema.columns, rows)
         row_bytes = receipt.bytes // max(receipt.rows, 1)
-        con.execute(write_sql(rows(columns), path, row_bytes, is_unique=False))
+        con.execute(write_sql(query, path, row_bytes, is_unique=False))
     with readable_file(path, scratch):
         if problem := csvs_problem(con, path, [receipt], scratch):
             raise IntegrityError(
                 f"table {table}, written as Parquet: {problem}: nothing of it goes into the lake; "
                 "report it, with the segment"
             )
-    return path
 
 
 def readable_file(path: Path, scratch: Path) -> AbstractContextManager[None]:

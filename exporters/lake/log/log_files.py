@@ -175,8 +175,8 @@ def read_log(reader: ObjectReader, folder: str, last: int | None = None) -> dict
     return files
 
 
-def parsed_files(files: Mapping[str, bytes]) -> TableVersion | None:
-    """The version that the files of a log say, in their order; None where there are none.
+def parsed_files(files: Mapping[str, bytes]) -> TableVersion:
+    """The version that the files of a log say, in their order; that of no table without any.
 
     Raises `IntegrityError` where one is damaged, or says what Strata's logs do not.
     """
@@ -185,8 +185,6 @@ def parsed_files(files: Mapping[str, bytes]) -> TableVersion | None:
         for name, data in files.items():
             if name != HINT:
                 version = version.following(int(name[:20]), _actions(name, data))
-        if version.number < 0:
-            return None
         problem = version.problem
     except (pa.ArrowException, ValueError, TypeError, LookupError, AttributeError) as error:
         raise IntegrityError(f"{name} cannot be read: {error}") from error

@@ -135,7 +135,9 @@ class TableVersion:
         for lower, upper in pairwise(self.files):
             if lower.csv or upper.csv or lower.blocks.overlaps(upper.blocks):
                 return f"it has rows twice, in {lower.name} and {upper.name}"
-        return "" if self.fields else "no commit of it says what columns the table has"
+        if self.number >= 0 and not self.fields:
+            return "no commit of it says what columns the table has"
+        return ""
 
     def lacks(self, segments: Sequence[BlockRange]) -> list[BlockRange]:
         """Those of the segments (ascending) that are not whole in its files."""

@@ -11,21 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from tempfile import mkdtemp
 
 from exporters.archive.lake_place import MANIFESTS
-from exporters.lake.lake_files import Lake, file_name, lake_tables
+from exporters.lake.lake_files import Lake, file_name, file_of, lake_tables
 from exporters.lake.lake_report import LakeReport
-from exporters.lake.log.table_version import ActiveFile, TableVersion
-from exporters.lake.tables import NewFile
+from exporters.lake.log.table_version import ActiveFile, new_name
+from exporters.lake.tables import LakeTable, NewFile
 from transforms.coverage import union
 from transforms.errors import ConflictError
 from transforms.files import link
 from transforms.scratch import scratch_folder
-from transforms.stores.store import asked_together
-from transforms.tables.file_columns import file_columns
 from transforms.tables.registry import history_tables
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.shapes import Volume
@@ -48,46 +44,38 @@ class HistoryTables:
     def follow(self) -> LakeReport:
         """Let tables have what they should; then the manifests of what is in all of them.
 
-        A table to which nothing can be added, for what it holds already, is in the report, and the
-        others go on. Errors of the machine end it as they are: run it again.
+        What cannot be done is in the report. Errors of the machine end it as they are: run it
+        again.
         """
         self.lake.look()
-        tables = lake_tables(self.catalog.history())
-        reports = asked_together(self.lake.archive.store, self._followed, tables)
-        report = sum(reports, LakeReport())
-        return report if report.refused else report + self._followed(MANIFESTS)
+        report = self.lake.worked(self._follow, lake_tables(self.catalog.history()))
+        return report if report.refused else report + self.lake.worked(self._follow, [MANIFESTS])
 
-    def _followed(self, table: str) -> LakeReport:
-        return self.lake.table(table).worked(partial(self._follow, table))
-
-    def _follow(self, table: str) -> LakeReport:
+    def _follow(self, table: LakeTable) -> LakeReport:
         """Put there what a table lacks, and name what it should not have no longer."""
-        version = self.lake.table(table).version()
-        files = version.files if version else ()
-        new, old = self._changes(table, files)
+        version = table.version()
+        new, old = self._changes(table)
         if not new and not old:
             return LakeReport()
-        old += (file for file in files if file.csv)  # once it was current state
+        old += (file for file in version.files if file.csv)  # once it was current state
         with scratch_folder(self.scratch) as folder:
-            return self.lake.table(table).put(version, self._files(table, new, folder), old)
+            return table.put(version, self._files(table.name, new, folder), old)
 
-    def _changes(
-        self, table: str, files: Sequence[ActiveFile]
-    ) -> tuple[list[Volume], list[ActiveFile]]:
+    def _changes(self, table: LakeTable) -> tuple[list[Volume], list[ActiveFile]]:
         """The volumes whose files a table should get, and the files in whose place they come.
 
         Raises `ConflictError` where such a file has blocks that are not loaded: they would be lost.
         """
-        names = {volume.blocks: file_name(volume, table) for volume in self.catalog.history()}
-        there = self.lake.table(table).infos.keys() & {file.name for file in files}
-        old = [file for file in files if not file.csv and file.name != names.get(file.blocks)]
+        names = {volume.blocks: file_name(volume, table.name) for volume in self.catalog.history()}
+        there = table.infos.keys() & {file.name for file in table.files}
+        old = [file for file in table.history if file.name != names.get(file.blocks)]
         taken = union(file.blocks for file in old)
         new = [
             volume
             for volume in self.catalog.history()
             if (name := names[volume.blocks]) not in there
             and (name or any(map(volume.blocks.overlaps, taken)))
-            and self._is_due(table, volume)
+            and self._is_due(table.name, volume)
         ]
         self._check_loaded(table, new, old)
         while True:  # a file goes whole or stays, and no block is there twice
@@ -99,14 +87,16 @@ class HistoryTables:
                 return [volume for volume in new if names[volume.blocks]], going
             new = fitting
 
-    def _check_loaded(self, table: str, new: Sequence[Volume], old: Sequence[ActiveFile]) -> None:
+    def _check_loaded(
+        self, table: LakeTable, new: Sequence[Volume], old: Sequence[ActiveFile]
+    ) -> None:
         loaded = union(volume.blocks for volume in self.catalog.history())
         coming = union(volume.blocks for volume in new)
         for file in old:
             is_loaded = any(run.holds(file.blocks) for run in loaded)
             if not is_loaded and any(map(file.blocks.overlaps, coming)):
                 raise ConflictError(
-                    f"{self.lake.place(table, file.name)} holds blocks that the warehouse "
+                    f"{table.place(file.name)} holds blocks that the warehouse "
                     "lacks: load their segments first"
                 )
 
@@ -114,22 +104,19 @@ class HistoryTables:
         """Whether a table may have the file of a volume; manifests, once all other tables have."""
         if table != MANIFESTS:
             return self.is_published(volume)
-        versions = {
-            name: self.lake.table(name).version() or TableVersion()
+        return self.is_published(volume) and all(
+            file_name(volume, name) in self.lake.table(name).version().added
             for name in volume.data.keys() & frozenset(history_tables())
-        }
-        is_whole = all(file_name(volume, name) in has.added for name, has in versions.items())
-        return is_whole and self.is_published(volume)
+        )
 
     def _files(self, table: str, volumes: Sequence[Volume], scratch: Path) -> Iterator[NewFile]:
         """The files that a table should have of volumes with rows of it."""
         for volume in volumes:
-            is_manifest = table == MANIFESTS
-            file = volume.file if is_manifest else volume.data[table]
-            path = Path(mkdtemp(dir=scratch)) / "file.parquet"
+            file = file_of(volume, table)
+            assert file is not None
+            name = new_name(volume.blocks, file.sha256)
             # Bytes that were proven by the load are hashed before they are published.
             with self.catalog.files.hold([file], recheck=True):
-                link(self.catalog.files.path(file), path)
-            columns = () if is_manifest else volume.shapes[table].column_list()
-            yield NewFile(path, volume.blocks, file.sha256, file_columns(table, columns))
-            self.advance(0 if is_manifest else file.size)
+                link(self.catalog.files.path(file), scratch / name)
+            yield NewFile(scratch / name, name, file.sha256)
+            self.advance(0 if table == MANIFESTS else file.size)

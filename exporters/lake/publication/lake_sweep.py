@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from exporters.lake.lake_files import Lake
 from exporters.lake.lake_report import LakeReport
 from exporters.lake.log.log_files import KEPT_HOURS
 from exporters.lake.log.table_version import parsed_name
 from exporters.lake.tables import LakeTable
-from transforms.stores.store import asked_together
 
 
 def sweep_lake(lake: Lake, kept_hours: int = KEPT_HOURS) -> LakeReport:
@@ -22,29 +19,23 @@ def sweep_lake(lake: Lake, kept_hours: int = KEPT_HOURS) -> LakeReport:
     store = lake.archive.store
     oldest = store.now() - kept_hours * 3600
 
-    def sweep(name: str) -> LakeReport:
-        table = lake.table(name)
+    def sweep(table: LakeTable) -> LakeReport:
         if _unnamed(table, oldest):
             table.look()  # what a killed publisher left may have been taken up meanwhile
             for path in _unnamed(table, oldest):
-                store.delete(lake.key(name, path))
+                store.delete(table.key(path))
         return LakeReport()
 
-    def swept(name: str) -> LakeReport:
-        return lake.table(name).worked(partial(sweep, name))
-
-    return sum(asked_together(store, swept, lake.look()), LakeReport())
+    return lake.worked(sweep, lake.look())
 
 
 def _unnamed(table: LakeTable, oldest: float) -> list[str]:
-    """The files of ours that no version has named since a time."""
+    """The files of ours that no version has named since a time; none where there is no table."""
     version = table.version()
-    if version is None:
-        return []
     removed = {name: (old.get("deletionTimestamp") or 0) for name, old in version.removed.items()}
     return [
         name
         for name, info in table.infos.items()
-        if parsed_name(name) and name not in version.added
+        if version.number >= 0 and parsed_name(name) and name not in version.added
         if max(removed.get(name, 0) / 1000, info.modified) <= oldest
     ]

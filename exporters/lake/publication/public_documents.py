@@ -26,21 +26,13 @@ from exporters.archive.sound_documents import CONDITIONS
 from exporters.lake.lake_files import Lake, lake_tables
 from exporters.lake.log.table_version import ActiveFile
 from transforms.errors import IntegrityError
-from transforms.lake.public_views import (
-    PublicLake,
-    lasting,
-    public_statements,
-    public_table,
-    snapshot_line,
-    write_database,
-)
+from transforms.lake.public_views import MADE, PublicLake, public_table
 from transforms.scratch import scratch_folder
 from transforms.stores.store import asked_together, content_sha256, versioned
 from transforms.tables.registry import history_tables
 from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.manifests.shapes import Shape
 from transforms.warehouse.views.catalog_views import table_shapes
-from transforms.warehouse.views.table_views import ViewedTable, absent_names
+from transforms.warehouse.views.table_views import absent_names
 
 _log = logging.getLogger(__name__)
 
@@ -71,15 +63,12 @@ class PublicDocuments:
         public = self._public_lake()
         if not public.tables:
             return False
-        last = max((segment.last for segment in self.catalog.blocks), default=0)
-        now = datetime.now(UTC).isoformat(" ", "seconds")
-        line = snapshot_line(self.catalog.snapshot.number, last, now, public)
-        statements = public_statements(public, line)
+        statements = public.statements()
         if sql and database and self._is_same(statements, sql[0], database[0]):
             return False
         with scratch_folder(self.scratch) as folder:
             path = folder / PUBLIC_DATABASE
-            write_database(path, public, line, folder)
+            public.write_database(path, folder)
             sha256 = content_sha256(path)
             version, kind = database[1] if database else None, PUBLIC_TYPES[PUBLIC_DATABASE]
             store.put_if_match(key(PUBLIC_DATABASE), path, version, kind, sha256=sha256)
@@ -95,53 +84,50 @@ class PublicDocuments:
         except IntegrityError as error:
             _log.warning("%s; it is made again from the lake", error)
             return False
-        return lasting(statements) == lasting(before) and content_sha256(database) == sha256
+        is_same = statements.partition(MADE)[0] == before.partition(MADE)[0]
+        return is_same and content_sha256(database) == sha256
 
     def _public_lake(self) -> PublicLake:
         """What the lake has now."""
         names = self.lake.look()
         shapes, history = table_shapes(self.catalog), self.catalog.history()
         asked = asked_together(self.lake.archive.store, self._files, names)
-        files = {name: its for name, its in zip(names, asked, strict=True) if its}
+        files: dict[str, Sequence[ActiveFile]] = dict(zip(names, asked, strict=True))
+        files = {name: its for name, its in files.items() if its}
         state = files.pop(STATE_MANIFEST, ())
         manifests = [self._address(MANIFESTS, file) for file in files.pop(MANIFESTS, ())]
         if files:  # those that no segment has rows of are there, too
             dumped = {name for volume in history for name in volume.shapes}
             empty = dumped.intersection(history_tables()).difference(lake_tables(history))
             files |= dict.fromkeys(empty, ())
+        tables = []
+        for name in sorted(files.keys() & shapes):
+            its = [(self._address(name, file), file.columns) for file in files[name]]
+            # Current state that is the same since an earlier segment was not published again.
+            is_state = any(file.csv for file in files[name])
+            state_of = max(file.blocks for file in (*files[name], *state)) if is_state else None
+            tables.append(public_table(name, shapes[name], its, state_of))
         chain_id = self.lake.archive.chain_id
         address = f"{self.address}/{chain_id}"
         return PublicLake(
             chain_id,
             address,
             f"{address}/{CONDITIONS}",
-            [
-                self._table(name, shapes[name], files[name], state)
-                for name in sorted(files.keys() & shapes)
-            ],
+            self.catalog.snapshot.number,
+            max((segment.last for segment in self.catalog.blocks), default=0),
+            datetime.now(UTC).isoformat(" ", "seconds"),
+            tables,
             tuple(manifests),
             absent_names({*shapes, *files}),
         )
 
-    def _table(
-        self, name: str, shape: Shape, files: Sequence[ActiveFile], state: Sequence[ActiveFile]
-    ) -> ViewedTable:
-        groups: dict[tuple[str, ...], list[str]] = {}
-        for file in files:
-            groups.setdefault(file.columns, []).append(self._address(name, file))
-        # Current state that is the same since an earlier segment was not published again.
-        is_state = any(file.csv for file in files)
-        state_of = max(file.blocks for file in (*files, *state)) if is_state else None
-        return public_table(name, shape, groups, state_of)
-
     def _address(self, table: str, file: ActiveFile) -> str:
-        return f"{self.address}/{self.lake.key(table, file.name)}"
+        return f"{self.address}/{self.lake.table(table).key(file.name)}"
 
     def _files(self, table: str) -> Sequence[ActiveFile]:
         """The files of a table; none where it cannot be used."""
         try:
-            version = self.lake.table(table).version()
+            return self.lake.table(table).files
         except IntegrityError as error:
             _log.warning("%s leaves a table out: %s", self.lake.archive.place(PUBLIC_SQL), error)
             return ()
-        return version.files if version else ()

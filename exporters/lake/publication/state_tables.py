@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 from exporters.archive.lake_place import MANIFESTS, STATE_MANIFEST
 from exporters.lake.lake_files import Lake
 from exporters.lake.lake_report import LakeReport
-from exporters.lake.tables import NewFile
+from exporters.lake.log.table_version import new_name
+from exporters.lake.tables import LakeTable, NewFile
 from transforms.errors import IntegrityError
+from transforms.files import link
 from transforms.scratch import scratch_folder
-from transforms.stores.store import asked_together, content_sha256
-from transforms.tables.file_columns import file_columns
+from transforms.stores.store import content_sha256
 from transforms.warehouse.manifests.shapes import Volume
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def is_state_due(lake: Lake, states: Sequence[Volume]) -> bool:
         version = lake.table(STATE_MANIFEST).version()
     except IntegrityError:  # who publishes names what is damaged
         return True
-    if version is None or not version.files:
+    if not version.files:
         return True
     # Only how often: whichever clock is wrong, none is lost.
     added = (version.added[version.files[0].name].get("modificationTime") or 0) / 1000
@@ -59,26 +60,23 @@ def publish_state(lake: Lake, state: StateRows, scratch: Path) -> LakeReport:
 
     Each replaces the one before in one version of its table. What cannot be added is in the report.
     """
-
-    def publish(table: str) -> LakeReport:
-        return lake.table(table).worked(partial(_put_once, lake, state, scratch, table))
-
-    tables = sorted(filter(is_state, state.receipts))
-    report = sum(asked_together(lake.archive.store, publish, tables), LakeReport())
-    return report if report.refused else report + publish(STATE_MANIFEST)
+    put = partial(_put_once, state, scratch)
+    report = lake.worked(put, sorted(filter(is_state, state.receipts)))
+    return report if report.refused else report + lake.worked(put, [STATE_MANIFEST])
 
 
-def _put_once(lake: Lake, state: StateRows, scratch: Path, table: str) -> LakeReport:
+def _put_once(state: StateRows, scratch: Path, table: LakeTable) -> LakeReport:
     """Put a table there, unless it has these rows, perhaps of an earlier segment, or newer ones."""
-    version = lake.table(table).version()
-    old = version.files if version else ()
-    is_manifest = table == STATE_MANIFEST
-    csv = state.volume.file.sha256 if is_manifest else state.receipts[table].sha256
-    if any(file.csv == csv or file.blocks.last >= state.volume.blocks.last for file in old):
+    receipt, old = state.receipts.get(table.name), table.files
+    blocks, csv = state.volume.blocks, (receipt or state.volume.file).sha256
+    if any(file.csv == csv or file.blocks.last >= blocks.last for file in old):
         return LakeReport()
     with scratch_folder(scratch) as folder:
-        path = state.manifest(folder) if is_manifest else state.write(table, folder)
-        columns = () if is_manifest else state.receipts[table].schema.columns
-        sha256, file_kinds = content_sha256(path), file_columns(table, columns)
-        new = NewFile(path, state.volume.blocks, sha256, file_kinds, csv)
-        return lake.table(table).put(version, [new], old)
+        path = folder / "file.parquet"
+        if receipt:
+            state.write(receipt, path)
+        else:
+            link(state.manifest, path)
+        sha256 = content_sha256(path)
+        new = NewFile(path, new_name(blocks, sha256, csv), sha256)
+        return table.put(table.version(), [new], old)

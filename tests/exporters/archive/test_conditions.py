@@ -42,7 +42,7 @@ from tests.web_files_kit import WebFiles
 from tests.web_kit import web_server
 from transforms.block_range import BlockRange
 from transforms.bounds import rfc3339
-from transforms.lake.public_views import PublicLake, snapshot_line, write_database
+from transforms.lake.public_views import PublicLake
 from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES
 
@@ -122,9 +122,9 @@ def test_sql_over_http_gives_each_day_as_it_is_now(archive: Archive, tmp_path: P
     database = tmp_path / "store" / CHAIN / "strata.duckdb"
     query = "from strata.conditions"
     with web_server(tmp_path / "store") as url:
-        lake = PublicLake(CHAIN, f"{url}/{CHAIN}", f"{url}/{CHAIN}/conditions.json")
-        made = snapshot_line(1, 350_000, "2026-01-31 12:00:00+00", lake)
-        write_database(database, lake, made, tmp_path)
+        made = (1, 350_000, "2026-01-31 12:00:00+00")
+        lake = PublicLake(CHAIN, f"{url}/{CHAIN}", f"{url}/{CHAIN}/conditions.json", *made)
+        lake.write_database(database, tmp_path)
         with duckdb.connect() as con:
             con.register_filesystem(WebFiles())
             con.execute(f"attach '{database}' as vega (read_only); use vega")

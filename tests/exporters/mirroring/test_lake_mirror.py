@@ -88,7 +88,7 @@ def _tables(folder: Path | str) -> Mapping[str, object]:
     archive = _archive(folder)
     names = sorted(path.name for path in Path(folder, KIT_CHAIN, "lake").iterdir())
     versions = {name: Lake(archive).table(name).version() for name in names}
-    return {name: version and version.added.keys() for name, version in versions.items()}
+    return {name: version.added.keys() for name, version in versions.items()}
 
 
 def _assert_same(mirror: Path, archive: str) -> None:

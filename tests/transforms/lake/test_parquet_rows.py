@@ -6,7 +6,6 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,9 +15,8 @@ from tests.transforms.warehouse_kit import history_segment, load_folder
 from transforms.duck import working_connection
 from transforms.errors import IntegrityError
 from transforms.lake.parquet_rows import readable_file, write_file
-from transforms.tables.registry import Column
 from transforms.warehouse.checks.file_check import csvs_problem
-from transforms.warehouse.manifests.data_files import joined_sql
+from transforms.warehouse.manifests.data_files import rows_sql
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
@@ -96,15 +94,12 @@ def test_another_process_writes_the_same_bytes(
 
 
 def _file(warehouse: Warehouse, folder: Path, receipt: Receipt, threads: int = 1) -> Path:
-    table, path = receipt.table, warehouse.backing.files.path
-    data = [path(volume.data[table]) for volume in warehouse.loaded_catalog().history()]
+    table, local = receipt.table, warehouse.backing.files.path
+    data = [local(volume.data[table]) for volume in warehouse.loaded_catalog().history()]
+    rows, path = rows_sql(table, receipt.schema.columns, data), folder / f"{table}.parquet"
     with working_connection(folder, threads=threads) as con:
-
-        def query(columns: Sequence[Column]) -> str:
-            rows = joined_sql(con, table, columns, data)
-            return f"{rows} where _segment = {receipt.blocks.first}"
-
-        return write_file(con, query, receipt, folder)
+        write_file(con, f"{rows} where _segment = {receipt.blocks.first}", receipt, path)
+    return path
 
 
 def test_a_file_of_other_rows_than_its_receipt_is_found(

@@ -7,13 +7,7 @@ from pathlib import Path
 import duckdb
 
 from tests.exporters.lake.lake_kit import named_files
-from transforms.lake.public_views import (
-    PublicLake,
-    public_statements,
-    public_table,
-    snapshot_line,
-    write_database,
-)
+from transforms.lake.public_views import PublicLake, public_table
 from transforms.warehouse.manifests.shapes import Shape
 
 _ADDRESS = "http://[::1]:80/net"
@@ -24,24 +18,25 @@ def test_a_database_names_the_files_of_the_statements_and_no_others(tmp_path: Pa
     scratch, path = tmp_path / "[s]*", tmp_path / "a.duckdb"
     scratch.mkdir()
     files = {
-        ("height", "vega_time"): [f"{_ADDRESS}/lake/blocks/1-9.0.parquet"],
-        ("height", "vega_time", "later"): [f"{_ADDRESS}/lake/blocks/10-19.0.parquet"],
+        f"{_ADDRESS}/lake/blocks/1-9.0.parquet": ("height", "vega_time"),
+        f"{_ADDRESS}/lake/blocks/10-19.0.parquet": ("height", "vega_time", "later"),
     }
-    blocks, empty = public_table("blocks", _SHAPE, files), public_table("trades", _SHAPE, {})
-    manifest = f"{_ADDRESS}/lake/manifests/1-9.1.parquet"
-    lake = PublicLake("net", _ADDRESS, f"{_ADDRESS}/c.json", (blocks, empty), (manifest,))
-    made = snapshot_line(1, 19, "2026-01-31 12:00:00+00", lake)
+    blocks = public_table("blocks", _SHAPE, files.items())
+    empty = public_table("trades", _SHAPE, ())
+    manifest, conditions = f"{_ADDRESS}/lake/manifests/1-9.1.parquet", f"{_ADDRESS}/c.json"
+    made = (1, 19, "2026-01-31 12:00:00+00")
+    lake = PublicLake("net", _ADDRESS, conditions, *made, (blocks, empty), (manifest,))
 
-    write_database(path, lake, made, scratch)
+    lake.write_database(path, scratch)
 
     with duckdb.connect(path, read_only=True) as con:
         query = "select macro_definition from duckdb_functions() where function_name like 'files%'"
         listed = "".join(definition for (definition,) in con.execute(query).fetchall())
         assert con.execute("from trades").fetchall() == []
-    for address in (*files.values(), [manifest], [lake.conditions]):
-        assert f"'{address[0]}'" in listed
+    for address in (*files, manifest, conditions):
+        assert f"'{address}'" in listed
     assert str(scratch).encode() not in path.read_bytes()
-    assert {*named_files(public_statements(lake, made))} == {
+    assert {*named_files(lake.statements())} == {
         ("blocks", "1-9.0.parquet"),
         ("blocks", "10-19.0.parquet"),
         ("manifests", "1-9.1.parquet"),

@@ -18,7 +18,10 @@ from transforms.stores.s3 import S3Store
 
 COMMITS = 13
 """Enough for a checkpoint (at 10), and some commits after it."""
-DAMAGED = "is damaged: put its folder _delta_log back from a backup, or remove it"
+DAMAGED = (
+    "is damaged: its keeper should put its folder _delta_log back from a backup, or remove it: "
+    "strata publish makes it anew then"
+)
 
 
 def _json(log: Path, version: int) -> Path:
@@ -69,7 +72,7 @@ def test_a_damaged_log_is_named_with_what_to_do(
     damage(tmp_path / "lake" / KEY / "_delta_log")
     log = LakeTable(FolderStore(tmp_path / "lake"), KEY)
     with pytest.raises(IntegrityError) as error:
-        log.version()
+        newest(log)
     assert f"the log of {tmp_path / 'lake' / KEY} {DAMAGED}" in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -95,14 +98,14 @@ def test_wrong_keys_are_a_matter_of_settings(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
     stranger = S3Store(bucket, prefix.rstrip("/"), server.options())
     with pytest.raises(ConfigError, match=r"refused access to .*: check the credentials"):
-        LakeTable(stranger, KEY).version()
+        LakeTable(stranger, KEY).look()
     stranger.close()
 
 
 def test_a_bucket_that_is_not_there_is_a_matter_of_settings(server: BucketServer) -> None:
     nowhere = S3Store("no-such-bucket", "prefix", server.options())
     with pytest.raises(ConfigError, match="there is no bucket 'no-such-bucket'"):
-        LakeTable(nowhere, KEY).version()
+        LakeTable(nowhere, KEY).look()
     nowhere.close()
 
 

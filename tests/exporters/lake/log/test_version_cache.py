@@ -36,13 +36,13 @@ def store(tmp_path: Path) -> FolderStore:
 
 def _log(store: Store, folder: Path) -> LakeTable:
     """The table to a process that has just been started on a machine."""
-    return LakeTable(store, KEY, folder / "cache")
+    log = LakeTable(store, KEY, folder / "cache")
+    log.look()
+    return log
 
 
 def _commit(log: LakeTable, number: int) -> None:
-    version = log.version()
-    assert version is not None
-    log.commit(version, [named(number)])
+    log.commit(log.version(), [named(number)])
 
 
 def _kept(folder: Path) -> Path:
@@ -86,7 +86,6 @@ def test_what_is_expected_is_what_the_log_says(store: FolderStore, tmp_path: Pat
         _commit(log, number)
         assert log.version() == _log(store, tmp_path).version() == LakeTable(store, KEY).version()
     version = log.version()
-    assert version is not None
     log.commit(version, [named(7)], version.files[:2])
     assert _log(store, tmp_path).version() == LakeTable(store, KEY).version()
     assert names(log) == [named(n).name for n in (3, 4, 7)]
@@ -96,7 +95,7 @@ def test_a_commit_that_comes_after_anothers_is_refused_and_then_follows_it(
     store: FolderStore, tmp_path: Path
 ) -> None:
     log = _log(store, tmp_path)
-    assert log.version() is not None
+    assert log.version().number == 1
     _commit(_log(store, tmp_path / "other"), 2)
     with pytest.raises(LostRaceError):
         _commit(log, 3)

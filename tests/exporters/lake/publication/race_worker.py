@@ -42,9 +42,9 @@ def publish(
         wanted = segments(count)[start : start + dice.randint(1, 3)]
         # A machine that has just been started, and goes by what it kept, if anything.
         table = lake_at(place, told.with_suffix(".cache")).table("orders")
+        table.look()
         while True:
             version = table.version()
-            assert version is not None
             missing = version.lacks(wanted)
             if not missing:
                 start = dice.randrange(count)
