@@ -52,10 +52,11 @@ def new_file(
             if durable:
                 os.fsync(file.fileno())
         temp.replace(path)
-        if durable:
-            sync_file(path.parent)
-    finally:
+    except BaseException:
         temp.unlink(missing_ok=True)
+        raise
+    if durable:
+        sync_file(path.parent)
 
 
 def file_clock(folder: Path) -> float:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterable
+from dataclasses import replace
 
 from api.core.server_settings import ServeSettings
 from api.service import Service
 from exporters.locations import Locations
 from tests.benchmarks.scale_site import Place
 from transforms.warehouse.log.log import Log
-from transforms.warehouse.log.snapshot import Snapshot
+from transforms.warehouse.log.snapshot import following
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.warehouse_address import open_warehouse
 
@@ -25,8 +27,10 @@ def start(place: Place) -> None:
 
 def hide_volumes(place: Place) -> None:
     """Have a server seen a snapshot that lacks the newest volumes."""
-    backing = open_warehouse(place.settings.warehouse).backing
-    backing.log.commit(_without_newest)
+    log = open_warehouse(place.settings.warehouse).backing.log
+    newest = log.begin()
+    hidden = newest.history()[-REFRESHES:]
+    _write(log, (volume for volume in newest.volumes if volume not in hidden))
     start(place)
 
 
@@ -37,17 +41,14 @@ def refresh(place: Place) -> None:
     whole = log.read(log.begin().number - 1)
     hidden = [volume for volume in whole.history() if volume not in log.begin().volumes]
     for volume in hidden:
-        _add(log, volume)
+        _write(log, [*log.begin().volumes, volume])
         assert service.snapshots.refresh()
 
 
-def _without_newest(newest: Snapshot) -> Snapshot:
-    hidden = newest.history()[-REFRESHES:]
-    return newest.with_volumes(volume for volume in newest.volumes if volume not in hidden)
-
-
-def _add(log: Log, volume: Volume) -> None:
-    log.commit(lambda newest: newest.with_volumes([*newest.volumes, volume]))
+def _write(log: Log, volumes: Iterable[Volume]) -> None:
+    """Make the next snapshot one of these volumes; what it lacks was never there."""
+    newest = log.begin()
+    assert log.create(replace(following(newest, newest.with_volumes(volumes)), losses=()))
 
 
 def _service(place: Place) -> Service:

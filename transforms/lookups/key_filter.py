@@ -12,13 +12,16 @@ all of them can be asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from isal import isal_zlib
+
+from transforms.duck import Connection
 
 MOST_KEYS = 1_000_000
 """How many values a filter has at the most; it then takes 2 MiB."""
@@ -60,14 +63,20 @@ def key_hashes(values: Iterable[bytes]) -> Iterable[int]:
     return map(isal_zlib.crc32, values)
 
 
-def filter_bits(hashes: Sequence[int]) -> bytes:
+def filter_bits(con: Connection, hashes: array[int]) -> bytes:
     """The bits of the filter of values with these hashes; none where there are too many."""
     if len(hashes) > MOST_KEYS:
         return b""
     length = max(_LEAST_BITS, _BITS_FOR_KEY * len(hashes)).bit_length()
-    bits = bytearray(2**length // 8)
+    buffers = [None, pa.py_buffer(hashes)]
+    values = pa.Array.from_buffers(pa.uint32(), len(hashes), buffers).cast(pa.uint64())
+    bits = 0
     for factor in _FACTORS:
-        products = pc.multiply(pa.array(hashes, pa.uint64()), pa.scalar(factor, pa.uint64()))
-        for at in pc.shift_right(products, pa.scalar(_WORD - length, pa.uint64())).to_pylist():
-            bits[at >> 3] |= 128 >> (at & 7)
-    return bytes(bits)
+        products = pc.multiply(values, pa.scalar(factor, pa.uint64()))
+        places = pc.shift_right(products, pa.scalar(_WORD - length, pa.uint64()))
+        relation = con.from_arrow(pa.table({"place": places.cast(pa.int64())}))
+        # In Python a loop over a million values takes half a second.
+        query = f"bitstring_agg(place, 0, {2**length - 1})::blob"
+        ((marked,),) = relation.aggregate(query).fetchall()
+        bits |= int.from_bytes(marked or b"", "big")
+    return bits.to_bytes(2**length // 8, "big")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sqlite3
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
@@ -95,12 +95,14 @@ def _checksum(number: int, key: bytes, following: bytes, marks: bytes, body: byt
     return isal_zlib.crc32(body, isal_zlib.crc32(b"%d%b%b%b" % (number, key, following, marks)))
 
 
-def write_pages(con: Connection, file: sqlite3.Connection, table: PageTable, rows: str) -> bytes:
+def write_pages(
+    con: Connection, file: sqlite3.Connection, table: PageTable, rows: Iterable[str]
+) -> bytes:
     """Make a page table of a new index file; returns the filter of its first values.
 
-    `rows` is SQL for DuckDB that gives, in the order of the key, its columns (times as
-    microseconds) and `row`, see `row_sql`, which has the first of them too if that is a text; ""
-    for none. Raises `IntegrityError` where they come in another order.
+    `rows` are statements for DuckDB that give, one after the other, in the order of the key, its
+    columns (times as microseconds) and `row`, see `row_sql`, which has the first of them too if
+    that is a text. Raises `IntegrityError` where they come in another order.
     """
     columns = ", ".join(f"{name} {_TYPES[kind]} not null" for name, kind in table.key)
     # The bodies under the keys themselves would make a tree of five branches and six levels.
@@ -116,11 +118,11 @@ def write_pages(con: Connection, file: sqlite3.Connection, table: PageTable, row
     )
     names = ", ".join(table.columns)
     file.execute(f"create index {table.name}_key on {table.name} ({names})")
-    return filter_bits(hashes)
+    return filter_bits(con, hashes)
 
 
 def prove_pages(
-    con: Connection, file: sqlite3.Connection, table: PageTable, rows: str
+    con: Connection, file: sqlite3.Connection, table: PageTable, rows: Iterable[str]
 ) -> bytes | None:
     """Make the pages of an index file again: the filter of their first values, see `write_pages`.
 
@@ -129,7 +131,7 @@ def prove_pages(
     hashes = array("I")
     stored = file.execute(f"select * from {table.name} order by page")  # noqa: S608 - our own
     pages = zip_longest(stored, _pages(con, table, rows, hashes))
-    return filter_bits(hashes) if all(_is_same(page, made) for page, made in pages) else None
+    return filter_bits(con, hashes) if all(_is_same(page, made) for page, made in pages) else None
 
 
 def _is_same(stored: Row | None, made: Row | None) -> bool:
@@ -246,7 +248,9 @@ def page_rows(body: bytes, text: str = "") -> list[list[Any]]:
     return rows
 
 
-def _pages(con: Connection, table: PageTable, rows: str, hashes: array[int]) -> Iterator[Row]:
+def _pages(
+    con: Connection, table: PageTable, rows: Iterable[str], hashes: array[int]
+) -> Iterator[Row]:
     """The pages that rows make; without rows one that has none, as every key has its page.
 
     The hashes of their first values, where these are texts, are added to `hashes`.
@@ -266,27 +270,31 @@ def _pages(con: Connection, table: PageTable, rows: str, hashes: array[int]) -> 
 
 
 def _bodies(
-    con: Connection, table: PageTable, rows: str, hashes: array[int]
+    con: Connection, table: PageTable, rows: Iterable[str], hashes: array[int]
 ) -> Iterator[tuple[Key, bytes, bytes]]:
     """The least key, the marks and the body of each page, a bounded number of rows at a time."""
-    if not rows:
-        return
     last: pa.Scalar | None = None
-    with con.cursor() as reading:
-        for batch in _aligned(reading.sql(rows).to_arrow_reader(_BATCH_ROWS)):
-            keys = [batch.column(name) for name in table.columns]
-            is_repeated = _repeated(last, keys[0], table)
-            last = keys[0][-1]
-            starts = pa.array(range(0, len(batch), PAGE_ROWS), pa.int64())
-            firsts = [column.take(starts).to_pylist() for column in keys]
-            marks: Iterator[bytes] = repeat(b"", len(starts))
-            if table.has_text_keys:
-                texts = keys[0].cast(pa.large_binary())
-                marks = _marks(texts, is_repeated)
-                if len(hashes) <= MOST_KEYS:
-                    hashes.extend(key_hashes(texts.filter(pc.invert(is_repeated)).to_pylist()))
-            bodies = map(_deflated, _page_texts(batch.column("row")))
-            yield from zip(zip(*firsts, strict=True), marks, bodies, strict=True)
+    for batch in _aligned(_batches(con, rows)):
+        keys = [batch.column(name) for name in table.columns]
+        is_repeated = _repeated(last, keys[0], table)
+        last = keys[0][-1]
+        starts = pa.array(range(0, len(batch), PAGE_ROWS), pa.int64())
+        firsts = [column.take(starts).to_pylist() for column in keys]
+        marks: Iterator[bytes] = repeat(b"", len(starts))
+        if table.has_text_keys:
+            texts = keys[0].cast(pa.large_binary())
+            marks = _marks(texts, is_repeated)
+            if len(hashes) <= MOST_KEYS:
+                hashes.extend(key_hashes(texts.filter(pc.invert(is_repeated)).to_pylist()))
+        bodies = map(_deflated, _page_texts(batch.column("row")))
+        yield from zip(zip(*firsts, strict=True), marks, bodies, strict=True)
+
+
+def _batches(con: Connection, rows: Iterable[str]) -> Iterator[pa.RecordBatch]:
+    """What statements give, one after the other."""
+    for statement in rows:
+        with con.cursor() as reading:
+            yield from reading.sql(statement).to_arrow_reader(_BATCH_ROWS)
 
 
 def _repeated(last: pa.Scalar | None, values: pa.Array, table: PageTable) -> pa.Array:

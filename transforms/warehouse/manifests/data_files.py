@@ -32,6 +32,8 @@ _OPTIONS = "format parquet, parquet_version v1, compression zstd, compression_le
 # A row group is in memory until it is whole: rows of jsonb can have megabytes each.
 _GROUP_BYTES = 64 * 2**20
 _VECTOR_ROWS, _MOST_ROWS = 2048, 122_880
+# A dictionary of more values than a tenth of the rows takes time and saves nothing.
+_ROWS_A_VALUE = 10
 
 
 def data_key(table: str, blocks: BlockRange, sha256: str) -> str:
@@ -60,7 +62,8 @@ def write_sql(query: str, path: Path, row_bytes: int, *, is_unique: bool = True)
     group = min(max(rows, _VECTOR_ROWS), _MOST_ROWS)
     # Each file is one of its kind: a sweep that removes an old one never takes a new one with it.
     unique = f", kv_metadata {{strata: '{uuid4().hex}'}}" if is_unique else ""
-    return f"copy ({query}) to {quote_text(path)} ({_OPTIONS}, row_group_size {group}{unique})"
+    sizes = f"row_group_size {group}, dictionary_size_limit {group // _ROWS_A_VALUE}"
+    return f"copy ({query}) to {quote_text(path)} ({_OPTIONS}, {sizes}{unique})"
 
 
 def file_sql(files: str) -> str:
