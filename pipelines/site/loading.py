@@ -65,10 +65,9 @@ def load_spam_captures(site: Site) -> Sequence[RefusedLine]:
     if "spam" not in site.source.folders and snapshot.captures is None:
         return ()
     # Hardly a source has any.
-    from transforms.warehouse.capture_file import load_captures, refused_captures
+    from transforms.warehouse.capture_file import load_captures
 
-    load_captures(site.warehouse, site.source)
-    return refused_captures(site.warehouse)
+    return load_captures(site.warehouse, site.source)
 
 
 def _outcome(

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from transforms.block_range import BlockRange
+from transforms.objects import StoredFile
+from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.merge.merge_plan import FULL_BYTES, plan_merges
 
 SEGMENTS = 75_000
@@ -23,24 +25,22 @@ BLOCKS = 1_000
 _LOADED_BYTES = 512 * 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """A volume as the planner knows it: blocks, and bytes on disk."""
+def sized(blocks: BlockRange, size: int) -> Volume:
+    """A volume of so many bytes on disk."""
+    data = {"blocks": StoredFile("", size, "")}
+    return Volume("history", StoredFile("", 0, ""), blocks, 1, {}, data)
 
-    blocks: BlockRange
-    size: int
 
-    @property
-    def full(self) -> bool:
-        """Whether it is never merged again."""
-        return self.size >= FULL_BYTES
+def is_full(volume: Volume) -> bool:
+    """Whether a volume is never merged again."""
+    return volume.size >= FULL_BYTES
 
 
 @dataclass(slots=True)
 class History:
     """Volumes to load into and merge, ascending, and what was counted meanwhile (in bytes)."""
 
-    volumes: list[Sizes]
+    volumes: list[Volume]
     loaded: int = 0
     rewritten: int = 0
     rounds: int = 0
@@ -54,9 +54,9 @@ class History:
     @property
     def partial(self) -> int:
         """How many volumes are not full."""
-        return sum(not volume.full for volume in self.volumes)
+        return sum(not is_full(volume) for volume in self.volumes)
 
-    def load(self, volumes: Iterable[Sizes]) -> None:
+    def load(self, volumes: Iterable[Volume]) -> None:
         """Add volumes of one load, then compact."""
         for volume in volumes:
             self.volumes.insert(self._position(volume), volume)
@@ -74,21 +74,21 @@ class History:
                 self.volumes[start : start + len(run)] = [merged(run)]
                 self.rewritten += self.volumes[start].size
 
-    def _position(self, volume: Sizes) -> int:
+    def _position(self, volume: Volume) -> int:
         return bisect_left(self.volumes, volume.blocks.first, key=lambda held: held.blocks.first)
 
 
-def merged(run: Sequence[Sizes]) -> Sizes:
+def merged(run: Sequence[Volume]) -> Volume:
     """The volume that a run becomes."""
     blocks = BlockRange(run[0].blocks.first, run[-1].blocks.last)
-    return Sizes(blocks, sum(volume.size for volume in run))
+    return sized(blocks, sum(volume.size for volume in run))
 
 
-def batch(first: int, segments: int, size: int) -> list[Sizes]:
+def batch(first: int, segments: int, size: int) -> list[Volume]:
     """The volumes that one load makes of so many segments from a number on."""
     most = max(1, _LOADED_BYTES // size)
     return [
-        Sizes(
+        sized(
             BlockRange(number * BLOCKS + 1, min(number + most, first + segments) * BLOCKS),
             min(most, first + segments - number) * size,
         )

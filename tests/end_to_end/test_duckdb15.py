@@ -42,8 +42,7 @@ def merged(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
         assert warehouse.load(Source(FolderStore(source)), some, MemorySink()).failures == []
     warehouse.compact(most_partial=1)
     assert len(warehouse.loaded_catalog().history()) == 1
-    report = load_captures(warehouse, Source(FolderStore(source)))
-    assert (report.captures, report.refused) == (1, 1)
+    assert len(load_captures(warehouse, Source(FolderStore(source)))) == 1
     return warehouse
 
 

@@ -74,15 +74,6 @@ class RefusedLine:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureReport:
-    """What a load read: files, captures of parties, and lines (or whole files) refused."""
-
-    files: int = 0
-    captures: int = 0
-    refused: int = 0
-
-
 def new_captures(current: Path | None, reader: ObjectReader) -> list[ObjectInfo]:
     """The files of captures in a source that `current` has not read yet, or changed since."""
     known = capture_rows(current, "files")
@@ -98,20 +89,18 @@ def write_captures(
     reader: ObjectReader,
     chain_id: str,
     memory_limit: str,
-) -> CaptureReport:
+) -> None:
     """Write a new file with what `current` has and what is fresh; bad lines keep their reason.
 
     Temporary files lie beside `path`. Errors of the source pass through.
     """
     scratch = path.parent
-    counts = dict.fromkeys(_TABLES, 0)
     paths = {table: scratch / f"{table}.ndjson" for table in _TABLES}
     with ExitStack() as opened:
         files = {table: opened.enter_context(paths[table].open("wb")) for table in _TABLES}
         for info in fresh:
             for table, row in _read(info, reader, scratch / "capture", chain_id):
                 files[table].write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
-                counts[table] += 1
     size = sum(info.size for info in fresh)
     with (
         working_connection(scratch, memory_limit=memory_limit) as con,
@@ -127,7 +116,6 @@ def write_captures(
         if current is not None:
             _keep(con, current, [_shown(info.key) for info in fresh])
         con.execute(_NEWEST)
-    return CaptureReport(counts["files"], counts["captures"], counts["refused_lines"])
 
 
 def _keep(con: Connection, current: Path, but: Sequence[str]) -> None:

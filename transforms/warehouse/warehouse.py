@@ -195,7 +195,6 @@ class Warehouse:
     def record_refusals(self, survey: Survey) -> None:
         """Keep the survey's refusals in the quarantine, and forget files that may be tried now."""
         if self.snapshot() is not None or survey.inventory.refused:
-            self.backing.log.begin()
             self.backing.log.commit(survey.quarantined)
 
     def receipts(

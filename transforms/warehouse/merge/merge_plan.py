@@ -23,9 +23,8 @@ partial ones at its start, at its end, and where a gap was filled.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol, TypeVar
 
-from transforms.block_range import BlockRange
+from transforms.warehouse.manifests.shapes import Volume
 
 MAX_VOLUME_BYTES = 4 * 2**30
 """A merged volume is not larger than this on disk."""
@@ -49,24 +48,9 @@ MOST_AT_ONCE = 64
 _THRESHOLDS = tuple(MAX_VOLUME_BYTES * 0.9 / FAN**step for step in range(4))
 
 
-class Sized(Protocol):
-    """What planning has to know of a volume: its blocks and its bytes on disk."""
-
-    @property
-    def blocks(self) -> BlockRange:
-        """The blocks of its segments."""
-
-    @property
-    def size(self) -> int:
-        """Bytes on disk."""
-
-
-_Volume = TypeVar("_Volume", bound=Sized)
-
-
 def plan_merges(
-    volumes: Iterable[_Volume], most_partial: int = MOST_PARTIAL
-) -> Iterator[Sequence[_Volume]]:
+    volumes: Iterable[Volume], most_partial: int = MOST_PARTIAL
+) -> Iterator[Sequence[Volume]]:
     """The runs of neighbours to merge now, of volumes that ascend and do not overlap.
 
     Runs do not overlap, ascend inside, have no gaps, and hold two to `MOST_AT_ONCE` volumes of at
@@ -80,9 +64,9 @@ def plan_merges(
             yield run[count - end : count - start] if precedes_full else run[start:end]
 
 
-def _partial_runs(volumes: Iterable[_Volume]) -> Iterator[tuple[list[_Volume], bool]]:
+def _partial_runs(volumes: Iterable[Volume]) -> Iterator[tuple[list[Volume], bool]]:
     """The longest runs of partial volumes without a gap; whether a full one joins at the end."""
-    run: list[_Volume] = []
+    run: list[Volume] = []
     for volume in volumes:
         joins = bool(run) and run[-1].blocks.joins(volume.blocks)
         is_full = volume.size >= FULL_BYTES

@@ -16,13 +16,15 @@ from tests.benchmarks.merge_simulation import (
     SEGMENT_SIZES,
     SEGMENTS,
     History,
-    Sizes,
     batch,
+    is_full,
     merged,
     orders,
     simulate,
+    sized,
 )
 from transforms.block_range import BlockRange
+from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.merge import merge_plan
 from transforms.warehouse.merge.merge_plan import (
     FAN,
@@ -38,10 +40,10 @@ GAP = None
 AMPLIFICATION = 4
 
 
-def volumes(*sizes: int | None) -> list[Sizes]:
+def volumes(*sizes: int | None) -> list[Volume]:
     """Neighbouring volumes of these sizes, with gaps."""
     return [
-        Sizes(BlockRange(number * 10, number * 10 + 9), size)
+        sized(BlockRange(number * 10, number * 10 + 9), size)
         for number, size in enumerate(sizes)
         if size is not GAP
     ]
@@ -53,16 +55,16 @@ def planned(*sizes: int | None) -> list[list[int]]:
     return sorted([volume.blocks.first // 10 for volume in run] for run in runs)
 
 
-def joins(held: Sequence[Sizes], number: int) -> bool:
+def joins(held: Sequence[Volume], number: int) -> bool:
     return held[number - 1].blocks.joins(held[number].blocks)
 
 
-def few(held: Sequence[Sizes]) -> bool:
+def few(held: Sequence[Volume]) -> bool:
     """Whether no more volumes are left than `plan_merges` promises."""
     count = 0
     for number, volume in enumerate(held):
         joined = count if number and joins(held, number) else 0
-        count = 0 if volume.full else joined + 1
+        count = 0 if is_full(volume) else joined + 1
         if count > MOST_PARTIAL:
             return False
     return True
@@ -157,13 +159,12 @@ def test_what_is_planned_can_be_merged_and_ends_in_a_few_volumes(sizes: list[int
         for run in runs:
             assert 2 <= len(run) <= MOST_AT_ONCE
             assert merged(run).size <= MAX_VOLUME_BYTES
-            assert not any(volume.full for volume in run)
+            assert not any(is_full(volume) for volume in run)
             assert all(joins(run, number) for number in range(1, len(run)))
         taken = [volume for run in runs for volume in run]
         assert len({volume.blocks for volume in taken}) == len(taken)
-        held = sorted(
-            [*(set(held) - set(taken)), *map(merged, runs)], key=lambda volume: volume.blocks
-        )
+        rest = [volume for volume in held if volume not in taken]
+        held = sorted([*rest, *map(merged, runs)], key=lambda volume: volume.blocks)
 
     assert sum(volume.size for volume in held) == sum(filter(None, sizes))
     assert few(held)
@@ -209,7 +210,7 @@ def test_a_long_history_in_ascending_order_has_a_few_dozen_volumes_that_are_not_
 
     assert history.most_partial <= 40
     assert 3 < history.amplification <= AMPLIFICATION
-    assert sum(volume.full for volume in history.volumes) == 5
+    assert sum(is_full(volume) for volume in history.volumes) == 5
 
 
 @pytest.mark.parametrize("count", [2_000, SEGMENTS])
