@@ -6,7 +6,6 @@ import hashlib
 import re
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from exporters.archive.archive import Archive
 from exporters.archive.entries import SegmentSource
 from exporters.publishing.request import PublishRequest
 from exporters.verifying.archive_check import ArchiveCheck, stranger_findings
-from exporters.verifying.record import Record
+from exporters.verifying.record import new_record
 from exporters.zip_names import csv_name, zip_name
 from exporters.zips.part_zip import write_part_zip
 from transforms.block_range import BlockRange
@@ -122,7 +121,7 @@ def verify_archive(
     from exporters.verifying.verify_lake import LakeCheck
 
     check = verification or Verification()
-    with closing(Record(scratch, relies=False)) as record:
+    with new_record(scratch, relies=False) as record:
         try:
             record.take_listing(archive.store)
         except ConfigError as error:

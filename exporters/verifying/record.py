@@ -10,7 +10,7 @@ import errno
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from transforms.files import commit_file
@@ -22,9 +22,9 @@ _NEW, _NAMED, _AS_BEFORE = range(3)
 """How an object stands; one that the last sound check saw the same is accounted for."""
 
 _TABLES = (
-    "create table {}.facts (fact text primary key) without rowid",
-    "create table {}.objects (key text primary key, size, version, modified, standing) "
-    "without rowid",
+    "create table if not exists {}.facts (fact text primary key) without rowid",
+    "create table if not exists {}.objects "
+    "(key text primary key, size, version, modified, standing) without rowid",
 )
 _COMPARE = """
     update objects set standing = ? where exists (
@@ -41,74 +41,61 @@ _CHANGED = """
 _FIND = "select key, size, version, modified from objects where "
 
 
-class Record:
-    """What one check sees of a site.
+@contextmanager
+def new_record(
+    scratch: Path | None, kept: Path | None = None, about: str = "", *, relies: bool
+) -> Iterator[Record]:
+    """A record for one check, below `scratch`, which ends with the block unless it is kept.
 
     `kept` is the file that the next check finds, if there may be one. With `relies`, what is in it
-    from a check `about` the very same counts as seen before.
+    from a check `about` the very same counts as seen before. That there is no room on the disk is
+    an error of the machine.
     """
-
-    def __init__(
-        self, scratch: Path | None, kept: Path | None = None, about: str = "", *, relies: bool
-    ) -> None:
-        self._kept, self._about = kept, about
-        self._stack = ExitStack()
-        self._path = self._stack.enter_context(scratch_folder(scratch)) / "record.sqlite"
+    with scratch_folder(scratch) as folder:
+        path = folder / "record.sqlite"
         try:
-            with self._on_disk():
-                self._con = sqlite3.connect(self._path)
-                self._stack.callback(self._con.close)
-                self._con.execute("pragma main.journal_mode = off").fetchall()
-                self._con.execute("pragma main.synchronous = off")
+            with closing(sqlite3.connect(path)) as con:
+                con.execute("pragma main.journal_mode = off").fetchall()
+                con.execute("pragma main.synchronous = off")
                 is_there = relies and kept is not None and _is_sound(kept, about)
-                self._con.execute("attach ? as before", [str(kept) if is_there else ":memory:"])
-                for name in ("main",) if is_there else ("main", "before"):
-                    for table in _TABLES:
-                        self._con.execute(table.format(name))
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """Forget what is not kept."""
-        self._stack.close()
-
-    @contextmanager
-    def _on_disk(self) -> Iterator[None]:
-        """That there is no room on the disk is an error of the machine."""
-        try:
-            yield
+                con.execute("attach ? as before", [str(kept) if is_there else ":memory:"])
+                for table in _TABLES:
+                    con.execute(table.format("main"))
+                    con.execute(table.format("before"))
+                con.execute("insert into facts values (?)", [about])
+                yield Record(con, path, kept)
         except sqlite3.OperationalError as error:
             # It says that there is no room, or that a write failed, and never where.
             number = errno.ENOSPC if "full" in str(error) else errno.EIO
             what = f"{os.strerror(number)} ({error})"
-            raise OSError(number, what, str(self._path)) from error
+            raise OSError(number, what, str(path)) from error
 
-    def _rows(self, query: str, *values: object) -> Iterator[tuple[object, ...]]:
-        with self._on_disk():
-            yield from self._con.execute(query, values)
+
+class Record:
+    """What one check sees of a site; see `new_record`."""
+
+    def __init__(self, con: sqlite3.Connection, path: Path, kept: Path | None) -> None:
+        self._con, self._path, self._kept = con, path, kept
 
     def facts(self) -> frozenset[str]:
         """What the last sound check found besides objects."""
-        return frozenset(str(fact) for (fact,) in self._rows("select fact from before.facts"))
+        return frozenset(fact for (fact,) in self._con.execute("select fact from before.facts"))
 
     def take_listing(self, store: Store) -> None:
         """Note all objects of a store. Raises `ConfigError` where there is no such place."""
         self._store, self.time = store, store.now()
         listed = ((i.key, i.size, i.version, i.modified, _NEW) for i in store.list())
-        with self._on_disk():
-            insert = "insert or replace into objects values (?, ?, ?, ?, ?)"
-            self._con.executemany(insert, listed)
-            self._con.execute(_COMPARE, [_AS_BEFORE])
+        self._con.executemany("insert or replace into objects values (?, ?, ?, ?, ?)", listed)
+        self._con.execute(_COMPARE, [_AS_BEFORE])
 
     def changed(self) -> Iterator[str]:
         """The keys of what is new, other or gone since the last sound check."""
-        yield from (str(key) for (key,) in self._rows(_CHANGED, _NEW))
+        return (key for (key,) in self._con.execute(_CHANGED, [_NEW]))
 
     def is_as_before(self, key: str) -> bool:
         """Whether the last sound check saw an object the same, and nothing named it yet."""
         query = "select 1 from objects where key = ? and standing = ?"
-        return any(self._rows(query, key, _AS_BEFORE))
+        return any(self._con.execute(query, [key, _AS_BEFORE]))
 
     def find(self, key: str) -> ObjectInfo | None:
         """An object as listed; a listing is not believed, what it lacks is asked for by name."""
@@ -120,47 +107,37 @@ class Record:
             "select count(*), coalesce(sum(size), 0) from objects "
             "where key >= ? and key < ? and key glob '*' || ?"
         )
-        ((count, size),) = self._rows(query, *_beginning(first), ending)
-        return int(str(count)), int(str(size))
-
-    def beginning(self, first: str) -> Iterator[ObjectInfo]:
-        """All objects whose keys begin so."""
-        return self._infos("key >= ? and key < ? order by key", *_beginning(first))
+        ((count, size),) = self._con.execute(query, [*_beginning(first), ending])
+        return count, size
 
     def strangers(self) -> Iterator[ObjectInfo]:
         """The objects that nothing names, by key."""
         return self._infos("standing = ? order by key", _NEW)
 
     def _infos(self, condition: str, *values: object) -> Iterator[ObjectInfo]:
-        for row in self._rows(_FIND + condition, *values):
-            yield ObjectInfo(*row)  # type: ignore[arg-type]
+        return (ObjectInfo(*row) for row in self._con.execute(_FIND + condition, values))
 
     def name(self, keys: Iterable[str]) -> None:
         """These are accounted for."""
-        with self._on_disk():
-            update = "update objects set standing = ? where key = ?"
-            self._con.executemany(update, ((_NAMED, key) for key in keys))
+        update = "update objects set standing = ? where key = ?"
+        self._con.executemany(update, ((_NAMED, key) for key in keys))
 
     def name_all(self, first: str) -> None:
         """All whose keys begin so are accounted for."""
-        with self._on_disk():
-            update = "update objects set standing = ? where key >= ? and key < ?"
-            self._con.execute(update, [_NAMED, *_beginning(first)])
+        update = "update objects set standing = ? where key >= ? and key < ?"
+        self._con.execute(update, [_NAMED, *_beginning(first)])
 
     def keep(self, facts: Iterable[str]) -> None:
         """Let the next quick check rely on what this one saw: nothing is wrong.
 
         What nothing names yet is left out: a later check must look at it.
         """
-        if self._kept is None:
-            return
-        with self._on_disk():
+        if self._kept is not None:
             self._con.execute("delete from objects where standing = ?", [_NEW])
-            rows = ((fact,) for fact in {*facts, self._about})
-            self._con.executemany("insert into facts values (?)", rows)
+            self._con.executemany("insert into facts values (?)", ((fact,) for fact in facts))
             self._con.commit()
             self._con.close()
-        commit_file(self._path, self._kept)
+            commit_file(self._path, self._kept)
 
 
 def _beginning(first: str) -> tuple[str, str]:

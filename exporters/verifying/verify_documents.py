@@ -20,7 +20,7 @@ from exporters.archive.sound_documents import INDEX
 from exporters.signing_keys import PublicKey, check_signature
 from transforms.errors import IntegrityError
 from transforms.stores.store import content_sha256
-from transforms.verifying.findings import PUBLISH, Finding, Problem, Remedy, read_findings
+from transforms.verifying.findings import PUBLISH, Finding, Problem, Remedy, present, read_findings
 
 _PUT_BACK = Remedy((), "put it back from a mirror or a backup: nothing else says this")
 _PUBLISH_SQL = Remedy(PUBLISH.commands, "with STRATA_PUBLIC_URL set")
@@ -39,30 +39,27 @@ def chain_findings(archive: Archive, numbers: Sequence[int]) -> Iterator[Finding
     They are sound. Where something is wrong, what is written after it is not compared, as it may
     follow from that.
     """
-    findings = [
-        *read_findings(archive.place(REVISIONS), partial(_revisions_problem, archive), _PUT_BACK)
-    ]
+    read = partial(_revisions_problem, archive)
+    findings = read_findings(archive.place(REVISIONS), read, _PUT_BACK)
     yield from findings
     last = Wave.SHARDS if findings else Wave.SIGNATURES
     for document in chain_documents(archive, numbers):
         if document.wave > last:
             return
-        for finding in _document_findings(archive, document):
+        if findings := _document_findings(archive, document):
             last = document.wave
-            yield finding
+            yield from findings
             if document.key == CHAINS:
                 return
 
 
-def _document_findings(archive: Archive, document: ArchiveDocument) -> Iterator[Finding]:
+def _document_findings(archive: Archive, document: ArchiveDocument) -> list[Finding]:
     place = archive.store.describe(document.key)
-    yield from read_findings(place, partial(_document_problem, archive, document), PUBLISH)
+    return read_findings(place, partial(_document_problem, archive, document), PUBLISH)
 
 
 def _document_problem(archive: Archive, document: ArchiveDocument) -> str:
-    stored = read_small(archive.store, document.key)
-    if stored is None:
-        raise FileNotFoundError(document.key)
+    stored = present(read_small(archive.store, document.key), document.key)
     if document.key == archive.key(INDEX):
         archive.index()
     elif document.key == CHAINS:
@@ -98,9 +95,7 @@ def signature_findings(archive: Archive, public_key: PublicKey) -> Iterator[Find
 def _signature_problem(archive: Archive, name: str, public_key: PublicKey) -> str:
     data, signature = archive.read(name), archive.read(f"{name}{ENDING}")
     if data is not None:  # that it is gone is found where it is read
-        if signature is None:
-            raise FileNotFoundError(f"{name}{ENDING}")
-        check_signature(data, signature, public_key, archive.place(name))
+        check_signature(data, present(signature, name), public_key, archive.place(name))
     return ""
 
 
@@ -120,8 +115,6 @@ def public_findings(archive: Archive) -> Iterator[Finding]:
 
 
 def _database_problem(archive: Archive, sha256: str) -> str:
-    database = archive.read(PUBLIC_DATABASE)
-    if database is None:
-        raise FileNotFoundError(PUBLIC_DATABASE)
+    database = present(archive.read(PUBLIC_DATABASE), PUBLIC_DATABASE)
     is_right = content_sha256(database) == sha256
     return "" if is_right else f"it does not hash to the SHA-256 that {PUBLIC_SQL} has of it"

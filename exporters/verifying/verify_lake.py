@@ -63,9 +63,8 @@ class LakeCheck:
     def _published(self, holding: Holding) -> list[Volume]:
         """The volumes that are published, and should be in the lake by now."""
         complete = completeness(sound_index(self.archive).tables).complete
-        volumes = [v for v in holding.volumes if holding.is_due(v.blocks)]
-        published = frozenset(inside([volume.blocks for volume in volumes], complete))
-        return [volume for volume in volumes if volume.blocks in published]
+        published = frozenset(inside([volume.blocks for volume in holding.due], complete))
+        return [volume for volume in holding.due if volume.blocks in published]
 
     def _table(self, table: LakeTable, published: Sequence[Volume]) -> Iterator[Finding]:
         """Open a table's log, which should name one sound set of files; compare and read these."""
@@ -94,7 +93,7 @@ class LakeCheck:
         self, table: LakeTable, published: Sequence[Volume], holding: Holding
     ) -> Iterator[Finding]:
         """Hold a table of history against the warehouse's volumes."""
-        due = {volume.blocks: volume for volume in holding.volumes if holding.is_due(volume.blocks)}
+        due = {volume.blocks: volume for volume in holding.due}
         for file in table.history:
             volume = due.get(file.blocks)
             if volume and file.name != file_name(volume, table.name):
@@ -106,19 +105,18 @@ class LakeCheck:
         for blocks in difference(wanted, present):
             what = f"blocks {blocks} are published, and not in the lake"
             yield Finding(Problem.NOT_PUBLISHED, place, what, LAKE_PUBLISH)
-        loaded = union((*holding.segments, *holding.unread))
-        for blocks in difference(present, loaded):
+        for blocks in difference(present, holding.loaded):
             what = f"blocks {blocks} are in the lake, and the warehouse does not hold them"
             yield Finding(Problem.NOT_LOADED, place, what, LOAD)
 
-    def _file(self, table: LakeTable, file: ActiveFile) -> Iterator[Finding]:
+    def _file(self, table: LakeTable, file: ActiveFile) -> list[Finding]:
         """Hash a file that a table names; a quick check one that it does not know."""
         place = table.place(file.name)
         missing, damaged = LAKE_PUBLISH, put_again(place)
         if file.csv:  # who publishes writes it again for another state only
             missing = damaged = make_again(table.place())
         read = partial(self._file_problem, table.key(file.name), file)
-        yield from read_findings(place, read, damaged, missing)
+        return read_findings(place, read, damaged, missing)
 
     def _file_problem(self, key: str, file: ActiveFile) -> str:
         info = self.record.find(key)

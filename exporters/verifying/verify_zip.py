@@ -8,8 +8,6 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -24,6 +22,7 @@ from transforms.verifying.findings import (
     Finding,
     Problem,
     Remedy,
+    present,
     read_findings,
     replace_zips,
 )
@@ -38,43 +37,37 @@ _DAMAGED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ZipCheck:
-    """The check of an archive's ZIPs; `only_hashes` leaves out what is in them.
+def zip_findings(
+    archive: Archive,
+    entry: Entry,
+    receipt: Receipt | None,
+    scratch: Path | None,
+    *,
+    only_hashes: bool,
+) -> list[Finding]:
+    """Compare a ZIP, and what lies beside it, with its entry, and that with the receipt.
 
-    One of a bucket is copied below `scratch`.
+    One of a bucket is copied below `scratch`; `only_hashes` leaves out what is in it.
     """
+    place, again = archive.place(entry.path), replace_zips(entry.table, entry.blocks)
 
-    archive: Archive
-    scratch: Path | None
-    only_hashes: bool
-
-    def findings(self, entry: Entry, receipt: Receipt | None) -> Iterator[Finding]:
-        """Compare a ZIP, and what lies beside it, with its entry, and that with the receipt."""
-        place, again = self.archive.place(entry.path), replace_zips(entry.table, entry.blocks)
-        found = [*read_findings(place, partial(self._zip_problem, entry), again, PUBLISH)]
-        yield from found
-        if not found and (what := _disagreement(entry, receipt)):
-            remedy = Remedy(again.commands, "if the warehouse is right")
-            yield Finding(Problem.DISAGREEMENT, place, what, remedy)
-        read = partial(self._hash_file_problem, entry)
-        yield from read_findings(f"{place}.sha256", read, again, PUBLISH)
-
-    def _hash_file_problem(self, entry: Entry) -> str:
-        content = self.archive.read(f"{entry.path}.sha256")
-        if content is None:
-            raise FileNotFoundError(f"{entry.path}.sha256")
-        return "" if content == hash_line(entry) else "it does not say what the index says"
-
-    def _zip_problem(self, entry: Entry) -> str:
-        """How a ZIP is not what its entry says; "" if it is."""
-        key = self.archive.key(entry.path)
-        with _local_copy(self.archive.store, key, self.scratch) as copy:
+    def zip_problem() -> str:
+        with _local_copy(archive.store, archive.key(entry.path), scratch) as copy:
             size, sha256 = copy.stat().st_size, content_sha256(copy)
             if (size, sha256) != (entry.bytes, entry.sha256):
                 said = f"its entry says {entry.bytes} with {entry.sha256}"
                 return f"it has {size} bytes with SHA-256 {sha256}, {said}"
-            return "" if self.only_hashes else _content_problem(entry, copy)
+            return "" if only_hashes else _content_problem(entry, copy)
+
+    def hash_file_problem() -> str:
+        content = present(archive.read(f"{entry.path}.sha256"), entry.path)
+        return "" if content == hash_line(entry) else "it does not say what the index says"
+
+    findings = read_findings(place, zip_problem, again, PUBLISH)
+    if not findings and (what := _disagreement(entry, receipt)):
+        remedy = Remedy(again.commands, "if the warehouse is right")
+        findings.append(Finding(Problem.DISAGREEMENT, place, what, remedy))
+    return findings + read_findings(f"{place}.sha256", hash_file_problem, again, PUBLISH)
 
 
 @contextmanager

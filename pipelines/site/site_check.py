@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import version
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 
 from exporters.archive.archive import Archive, chains
@@ -14,14 +13,14 @@ from exporters.archive.figures import size_text
 from exporters.archive.lake_place import LAKE
 from exporters.signing_keys import PublicKey
 from exporters.verifying.archive_check import ArchiveCheck, stranger_findings
-from exporters.verifying.record import Record
+from exporters.verifying.record import Record, new_record
 from exporters.verifying.verify_documents import public_findings, signature_findings
 from pipelines.site.segment_status import id_report
 from pipelines.site.site import Site
 from transforms.errors import ConfigError, IntegrityError
 from transforms.verifying.findings import PUBLISH, Finding, Problem, Remedy, restored
 from transforms.verifying.verification import Kind, Verification
-from transforms.warehouse.checks.warehouse_check import Holding, WarehouseCheck
+from transforms.warehouse.checks.warehouse_check import Holding, warehouse_findings
 
 _OTHER_SOURCE = Remedy((), "one of the two is of another history: get both from another source")
 _RIGHT_PLACE = Remedy((), "name the place that is meant, or mount it")
@@ -42,18 +41,17 @@ def verify_site(
     no warehouse to look at. Memory stays bounded. Nothing is changed but this machine's record of
     what was sound, upon which a quick check relies. Errors of the machine pass through.
     """
-    check, holding = verification or Verification(), Holding()
+    check = verification or Verification()
     # Another release may write other documents.
     about = f"{site.warehouse.describe()} {site.store.describe()} {version('strata')}"
     cache = site.warehouse.cache
     # A place that is not there is not made by looking at it.
     scratch, kept = (site.scratch(), cache / "sound.sqlite") if cache.is_dir() else (None, None)
-    with closing(Record(scratch, kept, about, relies=check.is_quick)) as record:
+    with new_record(scratch, kept, about, relies=check.is_quick) as record:
         check.sound = record.facts()
         is_sound = True
-        loaded = iter(()) if archive_alone else _warehouse(site, check, holding)
-        archived = _Archives(site, check, record, holding, scratch, public_key).findings()
-        for finding in chain(loaded, archived):
+        checks = _Checks(site, check, record, scratch, public_key)
+        for finding in checks.archive(None) if archive_alone else checks.both():
             is_sound = False
             yield finding
         if is_sound:
@@ -66,28 +64,27 @@ def first_findings(findings: Iterator[Finding]) -> tuple[list[Finding], int]:
     return first, len(first) + sum(1 for _ in findings)
 
 
-def _warehouse(site: Site, check: Verification, holding: Holding) -> Iterator[Finding]:
-    """Check the warehouse, and say what it holds."""
-    yield from WarehouseCheck(site.warehouse.backing, check, holding).findings()
-    ids = holding.catalog.segment_lists() if holding.catalog else ()
-    for place, what in id_report(ids).findings():
-        yield Finding(Problem.DISAGREEMENT, place, what, _OTHER_SOURCE)
-
-
 @dataclass(frozen=True, slots=True)
-class _Archives:
-    """The check of each chain of an archive, that of the warehouse against what is loaded."""
+class _Checks:
+    """The checks of a warehouse and of each chain of an archive, which yield what is wrong."""
 
     site: Site
     check: Verification
     record: Record
-    holding: Holding
     scratch: Path | None
     public_key: PublicKey | None
 
-    def findings(self) -> Iterator[Finding]:
-        """Yield what is wrong."""
-        own, store = self.holding.chain_id, self.site.store
+    def both(self) -> Iterator[Finding]:
+        """Check the warehouse, and the archive against it."""
+        holding = yield from warehouse_findings(self.site.warehouse.backing, self.check)
+        if holding is not None:
+            for place, what in id_report(holding.catalog.segment_lists()).findings():
+                yield Finding(Problem.DISAGREEMENT, place, what, _OTHER_SOURCE)
+        yield from self.archive(holding)
+
+    def archive(self, holding: Holding | None) -> Iterator[Finding]:
+        """Check the archive, and one chain of it against what its warehouse holds."""
+        own, store = holding.catalog.chain_id if holding else "", self.site.store
         try:
             self.record.take_listing(store)
         except ConfigError as error:
@@ -108,12 +105,12 @@ class _Archives:
             what = "there is no archive here: is this the right place?"
             yield Finding(Problem.MISSING, store.describe(), what, _RIGHT_PLACE)
         for chain_id in chain_ids:
-            yield from self._chain(self.site.archive(chain_id))
+            held = holding if chain_id == own else None
+            yield from self._chain(self.site.archive(chain_id), held)
         if known:  # else nobody says which folders are those of chains
             yield from stranger_findings(store, self.record, chain_ids)
 
-    def _chain(self, archive: Archive) -> Iterator[Finding]:
-        held = self.holding if archive.chain_id == self.holding.chain_id else None
+    def _chain(self, archive: Archive, held: Holding | None) -> Iterator[Finding]:
         findings = self._findings(archive, held)
         yield from findings if held else restored(findings)
         if self.public_key is not None:

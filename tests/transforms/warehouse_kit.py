@@ -20,7 +20,7 @@ from transforms.stores.store import content_sha256
 from transforms.tables.registry import TableSchema, known_table, known_tables
 from transforms.verifying.findings import Finding
 from transforms.verifying.verification import Verification
-from transforms.warehouse.checks.warehouse_check import Holding, WarehouseCheck
+from transforms.warehouse.checks.warehouse_check import warehouse_findings
 from transforms.warehouse.load.loader import LoadReport
 from transforms.warehouse.load.rendering import rendered_table
 from transforms.warehouse.load.table_load import PartSink
@@ -168,8 +168,7 @@ def blocks_of(segment: Path) -> BlockRange:
 
 def verify(warehouse: Warehouse, verification: Verification | None = None) -> Iterator[Finding]:
     """What is wrong with a warehouse."""
-    check = WarehouseCheck(warehouse.backing, verification or Verification(), Holding())
-    return check.findings()
+    return warehouse_findings(warehouse.backing, verification or Verification())
 
 
 def exact_tables(warehouse: Warehouse, segment: Path) -> dict[str, bool]:

@@ -19,8 +19,8 @@ from transforms.errors import IntegrityError
 from transforms.lake.parquet_rows import readable_file
 from transforms.scratch import scratch_folder
 from transforms.tables.file_columns import file_columns
-from transforms.tables.registry import HISTORY_TABLES, TableSchema
-from transforms.warehouse.checks.file_check import rows_problem, state_problem, types_problem
+from transforms.tables.registry import HISTORY_TABLES
+from transforms.warehouse.checks.file_check import rows_problem, types_problem
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.raw_cells import row_counts
 from transforms.warehouse.load.rendering import rendering_problem
@@ -55,11 +55,11 @@ def take_run(
         for table, group in groupby(by_table, key=attrgetter("table")):
             its, paths = [*group], files.get(table, ())
             if not paths:
-                _prove(con, its, [], scratch)
+                _prove(con, its, None, scratch)
                 continue
             with readable_file(paths[0], scratch):
                 data[table] = _data_file(con, its, paths, scratch)
-                _prove(con, its, [data[table]], scratch)
+                _prove(con, its, data[table], scratch)
         volume = store_volume(backing, con, backing.log.begin(), data, segments, by_table)
     chain_id = segments[0].name.chain_id
     backing.log.commit(partial(with_added, chain_id=chain_id, volumes=[volume]))
@@ -86,20 +86,14 @@ def _data_file(
     return path
 
 
-def _prove(
-    con: Connection, receipts: Sequence[Receipt], files: Sequence[Path], scratch: Path
-) -> None:
-    """Hold the receipts of one table against the CSVs that the rows of its files give back."""
-    table = receipts[0].table
-
-    def source(schema: TableSchema) -> str:
-        return rows_sql(table, schema.columns, files)
-
-    if problem := rendering_problem(con, source, receipts, scratch):
-        raise IntegrityError(f"table {table} of {problem}")
+def _prove(con: Connection, receipts: Sequence[Receipt], file: Path | None, scratch: Path) -> None:
+    """Hold the receipts of one table against the CSVs that the rows of its file give back."""
+    if problem := rendering_problem(con, file, receipts, scratch):
+        raise IntegrityError(problem)
     for schema, group in groupby(receipts, key=attrgetter("schema")):
-        if table in HISTORY_TABLES:
-            check_keys_and_heights(con, source(schema), [*group])
+        if schema.table in HISTORY_TABLES:
+            rows = rows_sql(schema.table, schema.columns, [file] if file else [])
+            check_keys_and_heights(con, rows, [*group])
 
 
 def take_state(backing: Backing, manifest: Path, tables: Mapping[str, Path]) -> None:
@@ -125,8 +119,8 @@ def take_state(backing: Backing, manifest: Path, tables: Mapping[str, Path]) -> 
         receipts = [r for r in manifest_receipts([manifest]) if r.table in tables]
         with new_database(con, path, "state", sum(receipt.bytes for receipt in receipts)):
             receipts = [_state_table(con, r, tables[r.table], scratch) for r in receipts]
-        if problem := state_problem(con, path, receipts, scratch):
-            raise IntegrityError(f"the current state after segment {segment.blocks}: {problem}")
+        if problem := rendering_problem(con, path, receipts, scratch):
+            raise IntegrityError(problem)
         state = store_volume(backing, con, newest, {ALL_TABLES: path}, [segment], receipts)
     chain_id = segment.name.chain_id
     backing.log.commit(partial(with_added, chain_id=chain_id, volumes=[state]))

@@ -16,8 +16,7 @@ from transforms.duck import Connection, naming_large, working_connection
 from transforms.errors import IntegrityError
 from transforms.scratch import scratch_folder
 from transforms.tables.file_columns import file_rows
-from transforms.warehouse.checks.file_check import csvs_problem
-from transforms.warehouse.load.rendering import readable
+from transforms.warehouse.load.rendering import readable, rendering_problem
 from transforms.warehouse.manifests.data_files import state_sql, write_sql
 from transforms.warehouse.manifests.manifest import manifest_receipts
 from transforms.warehouse.manifests.receipts import Receipt
@@ -78,10 +77,10 @@ def write_file(con: Connection, rows: str, receipt: Receipt, path: Path) -> None
         row_bytes = receipt.bytes // max(receipt.rows, 1)
         con.execute(write_sql(query, path, row_bytes, is_unique=False))
     with readable_file(path, scratch):
-        if problem := csvs_problem(con, path, [receipt], scratch):
+        if problem := rendering_problem(con, path, [receipt], scratch):
             raise IntegrityError(
-                f"table {table}, written as Parquet: {problem}: nothing of it goes into the lake; "
-                "report it, with the segment"
+                f"written as Parquet, {problem}: nothing of it goes into the lake; report it, with "
+                "the segment"
             )
 
 

@@ -97,8 +97,11 @@ def move_away(place: str) -> Remedy:
 
 def read_findings(
     place: str, read: Callable[[], str], damaged: Remedy, missing: Remedy | None = None
-) -> Iterator[Finding]:
-    """What is wrong with a file: what `read` says, or fails with; nothing where that is ""."""
+) -> list[Finding]:
+    """What is wrong with a file: what `read` says, or fails with; nothing where that is "".
+
+    An error that is not about this file alone passes through.
+    """
     problem, remedy = Problem.DAMAGED, damaged
     try:
         what = read()
@@ -107,19 +110,20 @@ def read_findings(
     except IntegrityError as error:
         what = str(error)
     except OSError as error:
-        what = unreadable(error, place)
-    if what:
-        yield Finding(problem, place, what, remedy)
+        about = str(error.filename or place)
+        if error.errno not in _OF_THE_FILE or os.path.realpath(about) != os.path.realpath(place):
+            raise
+        what = f"the machine cannot read it: {error.strerror}"
+    return [Finding(problem, place, what, remedy)] if what else []
+
+
+def present(data: bytes | None, name: str) -> bytes:
+    """What was read of a file. Raises `FileNotFoundError` where that is nothing."""
+    if data is None:
+        raise FileNotFoundError(name)
+    return data
 
 
 def restored(findings: Iterable[Finding]) -> Iterator[Finding]:
     """What is wrong with an archive whose warehouse is not here."""
     return (replace(finding, remedy=RESTORE) for finding in findings)
-
-
-def unreadable(error: OSError, place: str) -> str:
-    """Why a file cannot be read. An error that is not about this file alone is raised again."""
-    about = str(error.filename or place)
-    if error.errno not in _OF_THE_FILE or os.path.realpath(about) != os.path.realpath(place):
-        raise error
-    return f"the machine cannot read it: {error.strerror}"

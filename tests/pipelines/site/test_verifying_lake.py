@@ -27,8 +27,8 @@ from tests.pipelines.place_kit import Place, advised, flip, follow, mended, one,
 from tests.s3_kit import bucket_server
 from tests.segments_kit import KIT_CHAIN, table_rows
 from transforms.verifying.verification import Verification
-from transforms.warehouse.checks import volume_check
-from transforms.warehouse.checks.file_check import csvs_problem
+from transforms.warehouse.checks import file_check
+from transforms.warehouse.load.rendering import rendering_problem
 from transforms.warehouse.manifests.receipts import Receipt
 
 CHECK = ("verify",)
@@ -509,9 +509,9 @@ def test_what_lies_in_warehouse_and_lake_is_rendered_once(
         con: DuckDBPyConnection, path: Path, receipts: Sequence[Receipt], scratch: Path
     ) -> str:
         rendered.append(path)
-        return csvs_problem(con, path, receipts, scratch)
+        return rendering_problem(con, path, receipts, scratch)
 
-    monkeypatch.setattr(volume_check, "csvs_problem", problem)
+    monkeypatch.setattr(file_check, "rendering_problem", problem)
     assert list(verify_site(place.site, Verification())) == []
-    assert {path.parent.name for path in rendered} == {"blocks", "orders", "deposits"}
-    assert len(rendered) == len({*rendered}) == 2 * 3
+    assert {path.parent.name for path in rendered} == {"blocks", "orders", "deposits", "state"}
+    assert len(rendered) == len({*rendered}) == 2 * 3 + 1

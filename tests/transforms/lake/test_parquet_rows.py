@@ -15,7 +15,7 @@ from tests.transforms.warehouse_kit import history_segment, load_folder
 from transforms.duck import working_connection
 from transforms.errors import IntegrityError
 from transforms.lake.parquet_rows import readable_file, write_file
-from transforms.warehouse.checks.file_check import csvs_problem
+from transforms.warehouse.load.rendering import rendering_problem
 from transforms.warehouse.manifests.data_files import rows_sql
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.warehouse import Warehouse
@@ -109,8 +109,8 @@ def test_a_file_of_other_rows_than_its_receipt_is_found(
     path = _file(warehouse, tmp_path, first)
 
     with working_connection(tmp_path) as con:
-        assert csvs_problem(con, path, [first], tmp_path) == ""
-        assert f"segment {second.blocks} no longer renders" in csvs_problem(
+        assert rendering_problem(con, path, [first], tmp_path) == ""
+        assert f"segment {second.blocks} no longer renders" in rendering_problem(
             con, path, [second], tmp_path
         )
 
@@ -125,4 +125,4 @@ def test_a_file_that_is_cut_short_cannot_be_read(warehouse: Warehouse, tmp_path:
         working_connection(tmp_path) as con,
         readable_file(path, tmp_path),
     ):
-        csvs_problem(con, path, [first], tmp_path)
+        rendering_problem(con, path, [first], tmp_path)

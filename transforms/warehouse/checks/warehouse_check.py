@@ -5,11 +5,13 @@ Nothing is changed, and nothing that is damaged keeps the rest from being read.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Container, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 from transforms.block_range import BlockRange
+from transforms.coverage import union
 from transforms.errors import ConfigError
 from transforms.verifying.findings import (
     FIRST_LOAD,
@@ -20,17 +22,16 @@ from transforms.verifying.findings import (
     move_away,
 )
 from transforms.verifying.verification import Kind, Verification
-from transforms.warehouse.checks.file_check import damage_finding, file_findings
-from transforms.warehouse.checks.volume_check import VolumeCheck
+from transforms.warehouse.checks.file_check import file_findings, volume_findings
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.catalog import Catalog
+from transforms.warehouse.files.local_files import MISSING
 from transforms.warehouse.files.lost_files import absent_files
 from transforms.warehouse.log.log import LOG, is_snapshot_key, snapshot_key
 from transforms.warehouse.log.losses import LostRowsError
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.file_names import MANIFESTS, STATE, listed
 from transforms.warehouse.manifests.manifest import read_manifest
-from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.merge.sweep import (
     ORPHAN_SECONDS,
@@ -42,128 +43,106 @@ from transforms.warehouse.merge.sweep import (
 from transforms.warehouse.repair.older_log import lacking, later_volume
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Holding:
-    """What a warehouse holds as far as its manifests can be read; no catalog without any.
+    """What a warehouse holds: in `catalog`, the volumes whose manifests can be read.
 
-    `unread` are the blocks of volumes whose manifest cannot be read, `unsettled` those of volumes
-    that are so young that a run may be about to publish them.
+    `loaded` are the blocks of all volumes. `due` are those of the catalog that should be published
+    by now: about the others, which are young, a run may be.
     """
 
-    chain_id: str = ""
-    catalog: Catalog | None = None
-    unread: list[BlockRange] = field(default_factory=list)
-    unsettled: list[BlockRange] = field(default_factory=list)
-
-    @cached_property
-    def segments(self) -> Collection[BlockRange]:
-        """The loaded segments."""
-        return frozenset(self.catalog.blocks if self.catalog else ())
-
-    @property
-    def volumes(self) -> Sequence[Volume]:
-        """The volumes of history whose manifests can be read."""
-        return self.catalog.history() if self.catalog else ()
-
-    def receipts(self, blocks: BlockRange) -> Iterator[Receipt]:
-        """The receipts of loaded segments that begin in these blocks."""
-        return self.catalog.receipts(blocks) if self.catalog else iter(())
-
-    def is_loaded(self, blocks: BlockRange) -> bool:
-        """Whether these blocks are a loaded segment, or may be one."""
-        return blocks in self.segments or any(map(blocks.overlaps, self.unread))
-
-    def is_due(self, blocks: BlockRange) -> bool:
-        """Whether what is loaded should be published by now."""
-        return not any(map(blocks.overlaps, self.unsettled))
+    catalog: Catalog
+    loaded: tuple[BlockRange, ...]
+    due: Sequence[Volume]
 
 
-class WarehouseCheck:
-    """One check of a warehouse. `holding` is what it holds, once `findings` has come to its end."""
+def warehouse_findings(
+    backing: Backing, verification: Verification
+) -> Generator[Finding, None, Holding | None]:
+    """Yield what is wrong; nothing, if all is well. Errors of the machine pass through.
 
-    def __init__(self, backing: Backing, verification: Verification, holding: Holding) -> None:
-        self._backing = backing
-        self._store = backing.store
-        self._verification = verification
-        self._begun = 0.0
-        self.holding = holding
+    Returns what the warehouse holds; None where there is no log that can be read.
+    """
+    store = backing.store
+    try:
+        backing.log.numbers()
+    except ConfigError as error:  # there is no such bucket
+        yield Finding(Problem.MISSING, store.describe(), str(error), FIRST_LOAD)
+        return None
+    # Before the log: other processes may go on meanwhile.
+    listing = listed(store, (MANIFESTS, STATE))
+    snapshot, unsound = backing.log.newest_sound()
+    place = store.describe(LOG)
+    for number, problem in unsound.items():
+        yield Finding(Problem.DAMAGED, store.describe(snapshot_key(number)), problem, REPAIR)
+    if later := later_volume(backing, snapshot, listing[MANIFESTS]):
+        yield Finding(Problem.DAMAGED, place, later, REPAIR)
+    elif snapshot is None and any(listing.values()):
+        what = "there are volumes and no log that names them"
+        yield Finding(Problem.MISSING, place, what, REPAIR)
+    elif snapshot is None and not unsound:
+        what = "there is no warehouse, or it is empty: is this the right place, and mounted?"
+        yield Finding(Problem.MISSING, store.describe(), what, FIRST_LOAD)
+    if snapshot is None:
+        return None
+    bad = yield from _files(backing, verification, snapshot)
+    sound = (volume for volume in snapshot.volumes if volume.key not in bad)
+    catalog = backing.catalog(snapshot).of_volumes(sound)
+    loaded, due = union(volume.blocks for volume in snapshot.history()), catalog.history()
+    if settle := verification.settle_seconds:
+        now, infos = store.now(), listing[MANIFESTS]
+        old = {info.key for info in infos if now - info.modified >= settle}
+        due = [volume for volume in due if volume.key in old]
+    return Holding(catalog, loaded, due)
 
-    def findings(self) -> Iterator[Finding]:
-        """Yield what is wrong; nothing, if all is well. Errors of the machine pass through."""
-        try:
-            self._backing.log.numbers()
-        except ConfigError as error:  # there is no such bucket
-            yield Finding(Problem.MISSING, self._store.describe(), str(error), FIRST_LOAD)
-            return
-        # Before the log: other processes may go on meanwhile.
-        listing = listed(self._store, (MANIFESTS, STATE))
-        snapshot, unsound = self._backing.log.newest_sound()
-        place = self._store.describe(LOG)
-        for number, problem in unsound.items():
-            where = self._store.describe(snapshot_key(number))
-            yield Finding(Problem.DAMAGED, where, problem, REPAIR)
-        if later := later_volume(self._backing, snapshot, listing[MANIFESTS]):
-            yield Finding(Problem.DAMAGED, place, later, REPAIR)
-        elif snapshot is None and any(listing.values()):
-            what = "there are volumes and no log that names them"
-            yield Finding(Problem.MISSING, place, what, REPAIR)
-        elif snapshot is None and not unsound:
-            what = "there is no warehouse, or it is empty: is this the right place, and mounted?"
-            yield Finding(Problem.MISSING, self._store.describe(), what, FIRST_LOAD)
-        if snapshot is not None:
-            yield from self._files(snapshot)
 
-    def _files(self, snapshot: Snapshot) -> Iterator[Finding]:
-        self.holding.chain_id = snapshot.chain_id
-        if snapshot.losses:
-            place = self._store.describe()
-            lost = LostRowsError(place, snapshot.losses)
-            yield Finding(Problem.MISSING, place, f"it {lost.what}", lost.remedy)
-        self._begun = self._store.now()
-        sound = list[Volume]()
-        for volume in snapshot.volumes:
-            yield from self._manifest(volume, sound)
-        if sound:
-            self.holding.catalog = self._backing.catalog(snapshot).of_volumes(sound)
-        for refused in snapshot.quarantine:
-            if refused.copy:
-                yield from file_findings(self._backing, refused.copy, REPAIR)
-        if snapshot.captures:
-            yield from file_findings(self._backing, snapshot.captures, REPAIR_AND_LOAD)
-        yield from _orphans(self._backing, snapshot)
-        yield from self._volumes(snapshot.volumes, {volume.key for volume in sound})
+def _files(
+    backing: Backing, verification: Verification, snapshot: Snapshot
+) -> Generator[Finding, None, set[str]]:
+    """Check what a snapshot names and what nothing names.
 
-    def _manifest(self, volume: Volume, sound: list[Volume]) -> Iterator[Finding]:
-        """Read a manifest; only if nothing is wrong with it, it is believed."""
-        if settle := self._verification.settle_seconds:
-            info = self._store.head(volume.key)
-            if info is not None and self._begun - info.modified < settle:
-                self.holding.unsettled.append(volume.blocks)
-        path = self._backing.files.path(volume.file)
+    Returns the keys of the manifests with which anything is wrong: these are not believed.
+    """
+    bad = set[str]()
+    if snapshot.losses:
+        place = backing.store.describe()
+        lost = LostRowsError(place, snapshot.losses)
+        yield Finding(Problem.MISSING, place, f"it {lost.what}", lost.remedy)
+    for volume in snapshot.volumes:
+        read = partial(_manifest_problem, backing.files.path(volume.file))
+        if findings := file_findings(backing, volume.file, REPAIR_AND_LOAD, read):
+            bad.add(volume.key)
+            yield from findings
+    for refused in snapshot.quarantine:
+        if refused.copy:
+            yield from file_findings(backing, refused.copy, REPAIR)
+    if snapshot.captures:
+        yield from file_findings(backing, snapshot.captures, REPAIR_AND_LOAD)
+    yield from _orphans(backing, snapshot)
+    yield from _volumes(backing, verification, snapshot.volumes, bad)
+    return bad
 
-        def read() -> str:
-            return "" if read_manifest(path) else "it has no segments"
 
-        findings = [*file_findings(self._backing, volume.file, REPAIR_AND_LOAD, read)]
-        if not findings:
-            sound.append(volume)
-        elif volume.kind == "history":
-            self.holding.unread.append(volume.blocks)
-        yield from findings
+def _manifest_problem(path: Path) -> str:
+    return "" if read_manifest(path) else "it has no segments"
 
-    def _volumes(self, volumes: Sequence[Volume], sound: Collection[str]) -> Iterator[Finding]:
-        check, store = self._verification, self._store
-        check.expect(Kind.VOLUMES, len(volumes), sum(volume.size for volume in volumes))
-        # What a quick check knows is there, at least, with all its bytes.
-        known = [volume for volume in volumes if check.is_known(volume.key)]
-        files = (file for volume in known for file in volume.row_files)
-        for file, problem in absent_files(store, files).items():
-            yield damage_finding(store.describe(file.key), problem, REPAIR_AND_LOAD)
-        for volume in volumes:
-            if volume.key not in check.sound:
-                is_read = volume.key in sound and not check.is_quick
-                yield from VolumeCheck(self._backing, volume).findings(is_read=is_read)
-                check.took(Kind.VOLUMES, volume.size)
+
+def _volumes(
+    backing: Backing, check: Verification, volumes: Sequence[Volume], bad: Container[str]
+) -> Iterator[Finding]:
+    """Check the files of volumes; of those that a quick check knows, whether they are there."""
+    check.expect(Kind.VOLUMES, len(volumes), sum(volume.size for volume in volumes))
+    known = [volume for volume in volumes if check.is_known(volume.key)]
+    files = (file for volume in known for file in volume.row_files)
+    for file, problem in absent_files(backing.store, files).items():
+        kind = Problem.MISSING if problem == MISSING else Problem.DAMAGED
+        place = backing.store.describe(file.key)
+        yield Finding(kind, place, f"it {problem}", REPAIR_AND_LOAD)
+    for volume in volumes:
+        if volume.key not in check.sound:
+            is_read = volume.key not in bad and not check.is_quick
+            yield from volume_findings(backing, volume, is_read=is_read)
+            check.took(Kind.VOLUMES, volume.size)
 
 
 def _orphans(backing: Backing, snapshot: Snapshot) -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
@@ -19,14 +19,10 @@ from transforms.duck import (
 from transforms.errors import ConfigError, IntegrityError
 from transforms.files import naming_full_disk
 from transforms.memory import RENDERING_LIMIT
-from transforms.tables.registry import TableSchema
 from transforms.warehouse.files.local_files import REMEDY
 from transforms.warehouse.load.row_text import RowText, row_text
-from transforms.warehouse.manifests.data_files import rows_sql
+from transforms.warehouse.manifests.data_files import rows_sql, state_sql
 from transforms.warehouse.manifests.receipts import Receipt
-
-Source = Callable[[TableSchema], str]
-"""From a table and its columns to SQL for rows with these."""
 
 _CHUNK = 1 << 18
 _FORBIDDEN_IN_NULL = ',"\r\n'
@@ -49,11 +45,10 @@ def rendered_table(
     """
     check_null(null)
     path, digest = scratch / "table.csv", hashlib.sha256(receipt.schema.header)
-    source = rows_sql(receipt.table, receipt.schema.columns, [data] if data else [])
     with (
         working_connection(scratch, size=receipt.bytes, memory_limit=memory_limit) as con,
         readable(str(data), scratch),
-        _rendered(con, source, [receipt], scratch, null) as text,
+        _rendered(con, data, [receipt], scratch, null) as text,
         naming_full_disk(path),
         path.open("wb") as file,
     ):
@@ -61,8 +56,7 @@ def rendered_table(
             digest.update(chunk)
             file.write(chunk)
     if not null and digest.hexdigest() != receipt.sha256:
-        problem = _difference(receipt, digest.hexdigest())
-        raise IntegrityError(f"table {receipt.table} of {problem}: {REMEDY}")
+        raise IntegrityError(f"{_difference(receipt, digest.hexdigest())}: {REMEDY}")
     names = (f'"{name}"' if name == null else name for name in receipt.schema.names)
     return (",".join(names) + "\n").encode(), path
 
@@ -88,16 +82,16 @@ def readable(what: str, scratch: Path, remedy: str = REMEDY) -> Iterator[None]:
 
 
 def rendering_problem(
-    con: Connection, source: Source, receipts: Iterable[Receipt], scratch: Path
+    con: Connection, data: Path | None, receipts: Iterable[Receipt], scratch: Path
 ) -> str:
-    """The first CSV that rows do not render to as its receipt says; "" if there is none.
+    """The first CSV that a file does not render to as its receipt says; "" if there is none.
 
-    The receipts ascend by table, then by block; `source` is what gives a table's rows with some
-    columns.
+    The receipts ascend by table, then by block; `data` is the data file of their table, or the file
+    of a current state (None: there are no rows).
     """
     for schema, group in groupby(receipts, key=lambda receipt: receipt.schema):
         alike = [*group]
-        with _rendered(con, source(schema), alike, scratch) as text:
+        with _rendered(con, data, alike, scratch) as text:
             for receipt in alike:
                 digest = hashlib.sha256(schema.header)
                 for chunk in _chunks(text, receipt.bytes - len(schema.header)):
@@ -105,23 +99,34 @@ def rendering_problem(
                 if digest.hexdigest() != receipt.sha256:
                     return _difference(receipt, digest.hexdigest())
             if text.read(1):
-                return f"segment {alike[-1].blocks} renders more rows than were loaded"
+                return (
+                    f"table {schema.table} of segment {alike[-1].blocks} renders more rows than "
+                    "were loaded"
+                )
     return ""
 
 
 def _difference(receipt: Receipt, digest: str) -> str:
     return (
-        f"segment {receipt.blocks} no longer renders to the bytes that were loaded "
-        f"(SHA-256 {digest}, recorded {receipt.sha256})"
+        f"table {receipt.table} of segment {receipt.blocks} no longer renders to the bytes that "
+        f"were loaded (SHA-256 {digest}, recorded {receipt.sha256})"
     )
 
 
 @contextmanager
 def _rendered(
-    con: Connection, source: str, receipts: Sequence[Receipt], scratch: Path, null: str = ""
+    con: Connection,
+    data: Path | None,
+    receipts: Sequence[Receipt],
+    scratch: Path,
+    null: str = "",
 ) -> Iterator[RowText]:
     """The bodies of consecutive segments of one schema, one after the other."""
     schema, ends = receipts[0].schema, [receipts[0].blocks, receipts[-1].blocks]
+    if data is not None and data.suffix == ".duckdb":
+        source = state_sql(schema.table, [data])
+    else:
+        source = rows_sql(schema.table, schema.columns, [data] if data else [])
     rows = f"{source} where _segment between {ends[0].first} and {ends[1].first}"
     texts = con.execute(f"select 1 from {rows} and _raw is not null limit 1").fetchone()  # noqa: S608
     segments = " to ".join(dict.fromkeys(map(str, ends)))

@@ -13,13 +13,12 @@ from transforms.block_range import BlockRange
 from transforms.duck import Connection, working_connection
 from transforms.errors import IntegrityError
 from transforms.scratch import scratch_folder
-from transforms.tables.registry import TableSchema
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.rendering import rendering_problem
 from transforms.warehouse.load.volume_storage import store_volume
 from transforms.warehouse.log.log import Log
 from transforms.warehouse.log.snapshot import Snapshot
-from transforms.warehouse.manifests.data_files import joined_sql, rows_sql, write_sql
+from transforms.warehouse.manifests.data_files import joined_sql, write_sql
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.manifests.shapes import Shape, Volume, shapes_of
 from transforms.warehouse.merge.merge_plan import MOST_PARTIAL, plan_merges
@@ -88,9 +87,5 @@ def _merge_table(
     row_bytes = sum(r.bytes for r in receipts) // max(sum(r.rows for r in receipts), 1)
     query = joined_sql(con, receipts[0].table, shape.column_list(), files)
     con.execute(write_sql(query, path, row_bytes))
-
-    def source(schema: TableSchema) -> str:
-        return rows_sql(schema.table, schema.columns, [path])
-
-    if problem := rendering_problem(con, source, receipts, path.parent):
-        raise IntegrityError(f"merged, table {receipts[0].table} of {problem}: the old files stay")
+    if problem := rendering_problem(con, path, receipts, path.parent):
+        raise IntegrityError(f"merged, {problem}: the old files stay")

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from transforms.duck import new_database, working_connection
-from transforms.duck_files import FOREIGN_LOG, log_beside, remove_log
+from transforms.duck_files import log_beside, remove_log
 from transforms.errors import IntegrityError
 from transforms.files import commit_file, new_file
 from transforms.scratch import scratch_folder
@@ -27,7 +27,10 @@ from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.catalog import Catalog
 
 CURRENT = "current.duckdb"
-_OWN_VIEWS = "views of your own belong in a database of your own, which attaches this one"
+_CHANGED = (
+    "%s is not as it was made: somebody wrote to it, or it is damaged. It is made anew; views of "
+    "your own belong in a database of your own, which attaches this one"
+)
 _log = logging.getLogger(__name__)
 
 
@@ -59,22 +62,15 @@ class CatalogFile:
             return _Record(**unseal(self._record_path.read_bytes(), str(self._record_path)))
         return _Record()
 
-    def difference(self, file: Path | None = None) -> str:
-        """How it, or a copy of it, is not as it was made; empty where it is. Raises `OSError`."""
-        if log := log_beside(self.path()):
-            return f"{log.name} lies beside it: {FOREIGN_LOG}"
-        record = self._record()
-        if not record.file:
-            return f"nothing says that it is right: {self._record_path.name} is lost or damaged"
-        if content_sha256(file or self.path()) != record.file:
-            return "it is not as it was made: somebody wrote to it, or it is damaged"
-        return ""
+    def _is_as_made(self, file: Path) -> bool:
+        """Whether it, or a copy of it, is the file that was made last. Raises `OSError`."""
+        return not log_beside(self.path()) and content_sha256(file) == self._record().file
 
     def made(self, catalog: Catalog) -> Path | None:
         """The file of this snapshot, of which nothing is lost; None where it is to be made."""
-        if self._record().content == self._content(catalog):
-            with suppress(OSError):  # it is made again, and what hinders that is told then
-                return None if self.difference() else self.path()
+        with suppress(OSError):  # it is made again, and what hinders that is told then
+            is_new = self._record().content == self._content(catalog)
+            return self.path() if is_new and self._is_as_made(self.path()) else None
         return None
 
     def _content(self, catalog: Catalog) -> str:
@@ -94,12 +90,12 @@ class CatalogFile:
         path, record = self.path(), self._record()
         with scratch_folder(self.backing.cache / "scratch") as scratch:
             fresh, former = scratch / CURRENT, None
-            if record.file and path.is_file():
+            if path.is_file():
                 shutil.copyfile(path, fresh)
-                if difference := self.difference(fresh):
-                    _log.warning("%s: %s. It is made anew; %s", path, difference, _OWN_VIEWS)
-                else:
+                if self._is_as_made(fresh):
                     former = record
+                else:
+                    _log.warning(_CHANGED, path)
             record = self.write(fresh, catalog, former)
             fresh.chmod(0o444)
             remove_log(path)

@@ -11,7 +11,6 @@ from functools import cache
 
 from transforms.duck import quote_name, quote_text
 from transforms.tables.column_facts import table_meaning
-from transforms.tables.conform import conversion
 from transforms.tables.dialect import select_list
 from transforms.tables.reference import schema_reference
 from transforms.tables.registry import Column, fold_case
@@ -21,18 +20,10 @@ from transforms.warehouse.manifests.shapes import Shape
 from transforms.warehouse.views.catalog_columns import (
     ViewColumn,
     exact_columns,
-    rounded_columns,
     typed_columns,
-    utc,
 )
-from transforms.warehouse.views.catalog_joins import joins_of
+from transforms.warehouse.views.derived_views import derived_views
 
-_UNFIT_MEANING = (
-    "The columns of main with cells that their type cannot hold, and in how many rows: these are "
-    "NULL in main, so that sums and orders lack them; exact has their text. Decimals that main "
-    "rounds are not counted."
-)
-_UTC_MEANING = "A time in UTC, without a zone, whatever the time zone of the session is."
 _EMPTY = "Empty: no segment that is shown here has this table."
 
 
@@ -107,7 +98,7 @@ class Views:
         cls, tables: Sequence[ViewedTable], manifests: Sequence[str], absent: Iterable[str]
     ) -> Views:
         """The views of tables; those of documented tables that are `absent` are empty."""
-        views = cls(fixed=["create schema exact", *utc_macro()])
+        views = cls(fixed=["create schema exact"])
         for table in tables:
             views.fixed += _table_views(table, table.source(views))
             views.states += _table_comments(table)
@@ -117,17 +108,8 @@ class Views:
             files = views.listed(manifests)
             views.fixed.append(f"create view strata.segments as from {segments_source(files)}")
             views.fixed.append(f"create view strata.receipts as from {receipts_source(files)}")
-        shapes = {table.name: table.shape for table in tables}
-        views.fixed += unfit_view(shapes.items())
-        views.fixed += joins_of({name: {*shape.columns} for name, shape in shapes.items()})
+        views.fixed += derived_views({table.name: table.shape for table in tables})
         return views
-
-
-def utc_macro() -> Iterator[str]:
-    """What makes `main.utc`."""
-    # A bare NULL has no type, and there are several `epoch_us`.
-    yield f"create macro main.utc(t) as {utc('coalesce(t, null::timestamp)')}"
-    yield f"comment on macro main.utc is {quote_text(_UTC_MEANING)}"
 
 
 def exact_view(name: str, shape: Shape, source: str) -> str:
@@ -176,30 +158,3 @@ def absent_names(there: Iterable[str]) -> list[str]:
     """The documented tables that are not there."""
     folded = set(map(fold_case, there))
     return [name for name in schema_reference() if fold_case(name) not in folded]
-
-
-def unfit_view(tables: Iterable[tuple[str, Shape]]) -> Iterator[str]:
-    """What makes `strata.unfit` over the views of these tables."""
-    cells = ["select null::varchar as table_name, null::varchar as column_name where false"]
-    for name, shape in tables:
-        table, view = quote_text(name), quote_name(name)
-        entries = f"unnest(map_entries(_raw), recursive := true) from main.{view}"
-        cells.append(f"select {table}, key from (select {entries}) where {_is_unfit(name, shape)}")  # noqa: S608 - quoted
-        for column, value in rounded_columns(name, shape.column_list()).items():
-            lacks = f"{quote_name(column)} is not null and {value} is null"
-            cells.append(f"select {table}, {quote_text(column)} from exact.{view} where {lacks}")  # noqa: S608 - quoted
-    yield (
-        'create view strata.unfit as select table_name, column_name, count(*) as "rows" '  # noqa: S608 - quoted
-        f"from ({' union all '.join(cells)}) group by all order by all"
-    )
-    yield f"comment on view strata.unfit is {quote_text(_UNFIT_MEANING)}"
-
-
-def _is_unfit(name: str, shape: Shape) -> str:
-    """SQL for whether `main` lacks a cell of `_raw`: it has the times that only files lack."""
-    columns = (column for column in shape.column_list() if column.name in shape.raw)
-    times = [c.name for c in columns if conversion(name, c).type == "TIMESTAMPTZ"]
-    if not times:
-        return "true"
-    listed = ", ".join(map(quote_text, times))
-    return f"not (key in ({listed}) and try_cast(value as timestamptz) is not null)"

@@ -10,7 +10,7 @@ import pytest
 
 from tests.duckdb15_kit import asked
 from tests.transforms.warehouse_kit import Held
-from transforms.warehouse.views.catalog_joins import joins_of
+from transforms.warehouse.views.derived_views import joins_of
 
 _TABLES = """
     create schema strata;

@@ -186,7 +186,7 @@ def test_other_code_of_the_views_makes_the_file_again(tmp_path: Path) -> None:
     load_folder(tmp_path / "warehouse", tmp_path / "source")
     folder = Path(transforms.warehouse.__file__).parents[1]
     shutil.copytree(folder, tmp_path / "release" / "transforms")
-    joins = tmp_path / "release" / "transforms" / "warehouse" / "views" / "catalog_joins.py"
+    joins = tmp_path / "release" / "transforms" / "warehouse" / "views" / "derived_views.py"
     views = tmp_path / "warehouse" / "current.duckdb"
     show = (
         "from pathlib import Path; "
