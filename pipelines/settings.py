@@ -12,6 +12,7 @@ from typing import Annotated
 
 from exporters.locations import (
     EMBEDDED_SOURCE,
+    Amount,
     Kind,
     Locations,
     Natural,
@@ -44,7 +45,8 @@ class Settings(Locations):
     segments that one Dagster run takes; `poll_seconds` the time between two looks at the source;
     `require_id_chain` lets a load refuse a segment that contradicts the chain of the
     network's ids; `lake` lets what is published go into the lake of
-    Delta tables beside the ZIPs, too; `free_mb` how many MB of free disk a
+    Delta tables beside the ZIPs, too, and `state_seconds` how much time at least lies between two
+    current states there; `free_mb` how many MB of free disk a
     machine must have for a run to begin on it; `signing_key` the file of a secret key of
     minisign's, which published documents are signed with (None: they are not); `metrics` a folder
     for text files that Prometheus reads (None: none are written); `public_url` the
@@ -59,6 +61,7 @@ class Settings(Locations):
     poll_seconds: Positive = 60
     require_id_chain: Switch = False
     lake: Switch = True
+    state_seconds: Amount = 3600
     free_mb: Natural = 2000
     signing_key: Annotated[Path | None, Kind(Path)] = None
     metrics: Annotated[Path | None, Kind(Path)] = None

@@ -26,6 +26,7 @@ from exporters.lake.log.log_files import (
     KEPT_HOURS,
     checkpoint_bytes,
     checkpoint_name,
+    column_notes,
     commit_actions,
     commit_bytes,
     commit_name,
@@ -217,14 +218,15 @@ class LakeTable:
         Raises `ConflictError` for one that is known otherwise.
         """
         for column in own:
-            field = delta_field(column.name, delta_type(column.type))
+            kind, notes = delta_type(column.type), column_notes(self.name, column.name)
+            field = delta_field(column.name, kind, notes)
             there = known.setdefault(fold_case(column.name), field)
             if there is field:
                 yield field
-            elif there != field:
+            elif (there["name"], there["type"]) != (column.name, kind):
                 raise ConflictError(
                     f"{self.place()}: column {there['name']} is {there['type']} there, and "
-                    f"{field['name']} is {field['type']} in what is to be added: nothing is added "
+                    f"{column.name} is {kind} in what is to be added: nothing is added "
                     "to this table, as its readers would see other values; publish to another "
                     "place, or without the lake (STRATA_LAKE=0)"
                 )

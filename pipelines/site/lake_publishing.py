@@ -39,14 +39,15 @@ def publish_to_lake(
     """Put into the lake what it lacks of what is published, and the newest current state.
 
     A volume is added once all its segments are published as they are loaded; those of these
-    segments (loaded, ascending) that are not are in the report. The current state is put there at
-    most hourly. `advance` is called with the bytes of files that were put there.
+    segments (loaded, ascending) that are not are in the report. The current state is put there as
+    often as the setting `state_seconds` allows. `advance` is called with the bytes of files that
+    were put there.
     """
-    return _publish(site, site_lake(site), segments, advance, is_hourly=True)
+    return _publish(site, site_lake(site), segments, advance, is_spared=True)
 
 
 def _publish(
-    site: Site, lake: Lake, segments: Sequence[BlockRange], advance: Progress, *, is_hourly: bool
+    site: Site, lake: Lake, segments: Sequence[BlockRange], advance: Progress, *, is_spared: bool
 ) -> LakeReport:
     unpublished = cache(partial(_unpublished, site, lake))
     problems = sorted(unpublished(tuple(segments)).items())
@@ -63,7 +64,7 @@ def _publish(
             return is_published(volume.blocks)
 
     report += HistoryTables(lake, catalog, published, site.scratch(), advance).follow()
-    if not is_hourly or is_state_due(lake, catalog.states()):
+    if not is_spared or is_state_due(lake, catalog.states(), site.settings.state_seconds):
         report += _publish_state(site, lake)
     name_lake(site, lake)
     return report
@@ -124,7 +125,7 @@ def publish_missing(site: Site, advance: Progress = no_progress) -> LakeReport:
     lake = site_lake(site)
     published = completeness(sound_index(lake.archive).tables).complete
     doubtful = [*inside(_doubtful(site), published)]
-    report = _publish(site, lake, doubtful, advance, is_hourly=False)
+    report = _publish(site, lake, doubtful, advance, is_spared=False)
     return report + sweep(site)
 
 

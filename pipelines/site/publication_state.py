@@ -92,7 +92,8 @@ def lacking_segments(site: Site) -> list[BlockRange]:
         state_manifest.look()
         looked.result()
     states, lacking = catalog.states(), manifests.version().lacks(catalog.blocks)
-    return lacking or ([states[-1].blocks] if is_state_due(lake, states) else [])
+    is_due = not lacking and is_state_due(lake, states, site.settings.state_seconds)
+    return [states[-1].blocks] if is_due else lacking
 
 
 def sweep(site: Site) -> LakeReport:

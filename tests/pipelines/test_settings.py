@@ -80,6 +80,7 @@ def test_every_setting_reaches_the_steps_of_a_run(tmp_path: Path) -> None:
         poll_seconds=6,
         require_id_chain=True,
         lake=False,
+        state_seconds=9,
         free_mb=9,
         metrics=Path("metrics"),
         signing_key=tmp_path / "strata.key",

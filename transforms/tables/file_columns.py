@@ -49,6 +49,13 @@ class FileColumn:
 OWN_TYPES = {"_segment": "BIGINT", "_row": "BIGINT", "_raw": "MAP(VARCHAR, VARCHAR)"}
 """Beside a CSV's columns: its segment's first block, the row's place from 1, texts by column."""
 
+OWN_MEANINGS = {
+    "_segment": "First block (height) of the segment that the row came from.",
+    "_row": "The row's place in its segment's CSV, from 1.",
+    "_raw": "Column to exact text, of cells that the column's type cannot hold; normally NULL.",
+}
+"""What people read about these columns."""
+
 
 def duck_type(kind: str) -> str:
     """DuckDB's name of a plain type of Delta; most are called so in both."""

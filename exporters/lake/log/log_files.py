@@ -17,9 +17,12 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from exporters.archive.lake_place import MANIFESTS, STATE_MANIFEST
 from exporters.lake.log.table_version import Action, ActiveFile, TableVersion
 from transforms.errors import IntegrityError
 from transforms.objects import ObjectReader
+from transforms.tables.column_facts import column_meaning, enum_names, table_meaning
+from transforms.tables.file_columns import OWN_MEANINGS
 
 HINT = "_last_checkpoint"
 """The file of a log that says which checkpoint is the newest."""
@@ -41,13 +44,18 @@ _CONFIGURATION = {
 }
 
 
+_DESCRIPTIONS = {
+    MANIFESTS: "What was loaded, by segments: the columns, rows, bytes and SHA-256 of each CSV.",
+    STATE_MANIFEST: "The same of the newest current state.",
+}
+_NOTHING: Mapping[str, str] = {}
 _COMMIT = re.compile(r"\d{20}\.json")
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.parquet")
 _TEXTS = pa.map_(pa.string(), pa.string())
 _ADD = {"path": pa.string(), "partitionValues": _TEXTS, "size": pa.int64()}
 _ADD |= {"modificationTime": pa.int64(), "dataChange": pa.bool_(), "stats": pa.string()}
 _REMOVE = {"path": pa.string(), "deletionTimestamp": pa.int64(), "dataChange": pa.bool_()}
-_METADATA = {"id": pa.string(), "name": pa.string()}
+_METADATA = {"id": pa.string(), "name": pa.string(), "description": pa.string()}
 _METADATA |= {"format": pa.struct({"provider": pa.string(), "options": _TEXTS})}
 _METADATA |= {"schemaString": pa.string(), "partitionColumns": pa.list_(pa.string())}
 _METADATA |= {"configuration": _TEXTS}
@@ -72,9 +80,22 @@ _TYPES = {
 }
 
 
-def delta_field(name: str, kind: object) -> Action:
+def delta_field(name: str, kind: object, notes: Mapping[str, str] = _NOTHING) -> Action:
     """A column as the schema of a table has it, or a part of one."""
-    return {"name": name, "type": kind, "nullable": True, "metadata": {}}
+    return {"name": name, "type": kind, "nullable": True, "metadata": {**notes}}
+
+
+def column_notes(table: str, column: str) -> dict[str, str]:
+    """What the schema says of a column: its meaning and, as JSON, the names of an enum's numbers.
+
+    Nothing in the tables of manifests.
+    """
+    if table in (MANIFESTS, STATE_MANIFEST):
+        return {}
+    notes = {"comment": OWN_MEANINGS.get(column) or column_meaning(table, column)}
+    if names := enum_names(table, column):
+        notes["strata.names"] = json.dumps({**names})
+    return notes
 
 
 def delta_type(kind: Any) -> object:  # noqa: ANN401 - each type of pyarrow has a class
@@ -239,6 +260,7 @@ def _new_metadata(table: str) -> Action:
     return {
         "id": str(uuid4()),
         "name": table,
+        "description": _DESCRIPTIONS.get(table) or table_meaning(table),
         "format": {"provider": "parquet", "options": {}},
         "partitionColumns": [],
         "configuration": _CONFIGURATION,

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from transforms.lake.parquet_rows import StateRows
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
-_RECENT_SECONDS = 3600
 
 
 def is_state(table: str) -> bool:
@@ -36,8 +35,8 @@ def is_state(table: str) -> bool:
     return table not in (MANIFESTS, STATE_MANIFEST) and _NAME.fullmatch(table) is not None
 
 
-def is_state_due(lake: Lake, states: Sequence[Volume]) -> bool:
-    """Whether the lake lacks the newest of these current states, and got none within the hour.
+def is_state_due(lake: Lake, states: Sequence[Volume], seconds: float) -> bool:
+    """Whether the lake lacks the newest of these current states, and got none within `seconds`.
 
     Dozens of tables change with each segment, and each is written anew whole.
     """
@@ -51,7 +50,7 @@ def is_state_due(lake: Lake, states: Sequence[Volume]) -> bool:
         return True
     # Only how often: whichever clock is wrong, none is lost.
     added = (version.added[version.files[0].name].get("modificationTime") or 0) / 1000
-    is_recent = abs(time.time() - added) < _RECENT_SECONDS
+    is_recent = abs(time.time() - added) < seconds
     return version.files[0].blocks.last < states[-1].blocks.last and not is_recent
 
 

@@ -334,7 +334,8 @@ def _seen(place: Place) -> tuple[Any, ...]:
     actions = table.get_add_actions(flatten=True)
     kept = [one for one in actions.schema.names if one != "modification_time"]
     rows = [actions.column(one).to_pylist() for one in kept]
-    return table.version(), table.schema().to_json(), dict(zip(kept, rows, strict=True))
+    schema = json.loads(table.schema().to_json())  # its notes come in any order
+    return table.version(), schema, dict(zip(kept, rows, strict=True))
 
 
 # --- segments ------------------------------------------------------------------------------------

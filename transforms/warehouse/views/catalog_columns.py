@@ -8,14 +8,10 @@ from dataclasses import dataclass
 from transforms.duck import quote_name, quote_text
 from transforms.tables.column_facts import column_meaning, enum_names, is_enum_name, type_caveat
 from transforms.tables.conform import conversion, rendered
+from transforms.tables.file_columns import OWN_MEANINGS
 from transforms.tables.registry import Column, fold_case
 from transforms.warehouse.manifests.shapes import Shape
 
-_OWN_COLUMNS = {
-    "_segment": "First block (height) of the segment that the row came from.",
-    "_row": "The row's place in its segment's CSV, from 1.",
-    "_raw": "Column to exact text, of cells that the column's type cannot hold; normally NULL.",
-}
 _NUMERIC = "DECIMAL(38,10)"
 
 
@@ -50,7 +46,7 @@ def typed_columns(table: str, shape: Shape) -> list[ViewColumn]:
         listed += (
             beside for beside in _beside(table, column) if fold_case(beside.name) not in names
         )
-    return [*listed, *(ViewColumn(name, name, text) for name, text in _OWN_COLUMNS.items())]
+    return [*listed, *(ViewColumn(name, name, text) for name, text in OWN_MEANINGS.items())]
 
 
 def exact_columns(table: str, columns: Iterable[Column]) -> list[ViewColumn]:

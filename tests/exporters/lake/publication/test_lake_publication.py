@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -9,12 +10,15 @@ import polars as pl
 import pytest
 from deltalake import DeltaTable
 
+from exporters.lake.lake_files import Lake
 from exporters.lake.lake_report import LakeReport
+from exporters.lake.log.log_files import checkpoint_bytes, checkpoint_name, parsed_files
 from pipelines.site.lake_publishing import publish_to_lake
 from pipelines.site.publishing import publish_segments
 from tests.exporters.lake.lake_kit import LakeSite, added, history_tables, lake_site, write_segment
 from tests.pipelines.kit import blocks
 from tests.segments_kit import table_rows
+from transforms.tables.column_facts import column_meaning, table_meaning
 
 ALL = blocks(0, 1, 2, 3)
 _WITH_ROWS = ("blocks", "orders")
@@ -59,6 +63,24 @@ def test_publishing_again_changes_nothing_and_elsewhere_gives_the_same_bytes(
     assert not other.publish().refused
     for table in (*_WITH_ROWS, "manifests"):
         assert lake.files(table) == other.files(table)  # their names have their hashes
+
+
+def test_the_log_says_what_tables_and_columns_mean(lake: LakeSite) -> None:
+    lake.publish()
+    table = DeltaTable(lake.folder / "orders")
+    notes = {field.name: field.metadata for field in table.schema().fields}
+    assert table.metadata().description == table_meaning("orders")
+    assert all(notes[name]["comment"] for name in notes)
+    assert notes["price"]["comment"] == column_meaning("orders", "price")
+    assert json.loads(notes["side"]["strata.names"])["1"] == "SIDE_BUY"
+    assert "strata.names" not in notes["price"]
+    manifests = DeltaTable(lake.folder / "manifests")
+    assert manifests.metadata().description
+    assert not any(field.metadata for field in manifests.schema().fields)
+
+    version = Lake(lake.site.archive(lake.chain)).table("orders").version()
+    name = checkpoint_name(version.number)
+    assert parsed_files({name: checkpoint_bytes(version)[0]}).metadata == version.metadata
 
 
 def test_a_volume_comes_once_all_of_it_is_published_whatever_was_there(

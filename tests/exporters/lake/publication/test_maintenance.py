@@ -18,6 +18,7 @@ from exporters.publishing.replace import Correction
 from pipelines.site.lake_publishing import publish_to_lake
 from pipelines.site.publishing import replace_published
 from pipelines.site.segment_status import site_status
+from pipelines.site.site import Site
 from pipelines.site.site_check import verify_site
 from tests.exporters.lake.lake_kit import LakeSite, history_tables, lake_site, write_segment
 from tests.lake_readers import age, log_actions
@@ -240,6 +241,19 @@ def test_current_state_is_published_hourly_and_none_is_forgotten(
     assert site_status(lake.site).to_do == ()
     _let_an_hour_pass(monkeypatch)
     assert site_status(lake.site).to_do == ()
+
+
+def test_current_state_is_published_as_often_as_the_setting_says(tmp_path: Path) -> None:
+    hourly = lake_site(tmp_path, tmp_path / "source", batch=1)
+    lake = LakeSite(Site(replace(hourly.site.settings, state_seconds=0)))
+    for number in range(2):
+        first = number * 10 + 1
+        parties = table_rows("parties", *[{}] * (number + 1))
+        write_segment(tmp_path / "source", first, {"parties": parties}, states=["parties"])
+        lake.load()
+        lake.publish_zips()
+        assert not publish_to_lake(lake.site, lake.site.loaded_catalog().blocks).refused
+        assert lake.spans("parties") == [f"{first}-{first + 9}"]
 
 
 def test_a_correction_replaces_the_files_of_what_differs(
