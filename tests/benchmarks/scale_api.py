@@ -48,8 +48,8 @@ def refresh(place: Place) -> None:
 def _write(log: Log, volumes: Iterable[Volume]) -> None:
     """Make the next snapshot one of these volumes; what it lacks was never there."""
     newest = log.begin()
-    assert log.create(replace(following(newest, newest.with_volumes(volumes)), losses=()))
-
+    after = following(newest, newest.with_volumes(volumes), newest.time)
+    assert log.create(replace(after, losses=()))
 
 def _service(place: Place) -> Service:
     locations = Locations(

@@ -140,8 +140,7 @@ class Log:
             target = change(base)
             if target == base and base.number and forget.isdisjoint(base.dropped):
                 return base
-            now = self._store.now()  # what is dropped then is swept by the same clock
-            created = self.create(following(base, target, forget, now))
+            created = self.create(following(base, target, self._store.now(), forget))
             if created is not None:
                 return created
             lost = base.number + 1

@@ -6,7 +6,6 @@ in the manifests of the volumes, so that a snapshot of 75,000 segments stays bel
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import astuple, dataclass, field, replace
 from typing import Any
@@ -105,16 +104,15 @@ def new_warehouse() -> Snapshot:
 
 
 def following(
-    base: Snapshot, target: Snapshot, forget: Iterable[str] = (), now: float | None = None
+    base: Snapshot, target: Snapshot, now: float, forget: Set[str] = frozenset()
 ) -> Snapshot:
     """The snapshot after `base` with the content of `target`.
 
-    Files that `base` names and `target` does not are dropped from `now` on (None: by this machine's
-    clock); of those that were dropped before, `forget` are gone by now.
+    Files that `base` names and `target` does not are dropped from `now` on, by the store's clock;
+    of those that were dropped before, `forget` are gone by now.
     """
-    now = max(time.time() if now is None else now, base.time)
-    keys = target.named_keys()
-    gone = keys | set(forget)
+    now, keys = max(now, base.time), target.named_keys()
+    gone = keys | forget
     old = {key: since for key, since in base.dropped.items() if key not in gone}
     fresh = dict.fromkeys(sorted(base.named_keys() - keys), now)
     losses = [*volume_losses(base.losses, base.volumes, target.volumes)]

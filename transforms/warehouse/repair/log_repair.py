@@ -223,7 +223,8 @@ def _begin(backing: Backing, base: Snapshot, number: int, target: Snapshot) -> S
     That is beyond all that volumes were built upon, so that none is later than the log.
     """
     target = replace(target, captures=target.captures or _captures(backing))
-    snapshot = backing.log.create(following(replace(base, number=number), target))
+    base = replace(base, number=number)
+    snapshot = backing.log.create(following(base, target, backing.store.now()))
     if snapshot is None:
         raise BusyError(
             f"another process wrote to the log of {backing.store.describe()} meanwhile: run "

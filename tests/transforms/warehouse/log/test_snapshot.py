@@ -96,7 +96,7 @@ def _example() -> Snapshot:
     volume = Volume("history", file, blocks, 1, shapes, data, file)
     refused = QuarantinedFile(Refusal(ObjectInfo("x.zip", 1, "v"), "it is bad"), file)
     base = Snapshot("w" * 32, 3, "c" * 32, 1e9, "chain", (volume,), file, (refused,))
-    return following(base, base.with_volumes([]))
+    return following(base, base.with_volumes([]), 2e9)
 
 
 def test_every_flipped_bit_of_a_snapshot_is_refused() -> None:
@@ -127,7 +127,7 @@ def test_a_snapshot_of_a_later_release_says_so() -> None:
 @settings(max_examples=50)
 @given(_snapshots, _snapshots)
 def test_the_next_snapshot_is_read_back_too(base: Snapshot, wanted: Snapshot) -> None:
-    after = following(base, wanted)
+    after = following(base, wanted, 0.0)
     assert parse_snapshot(dump_snapshot(after), "here") == after
     assert after.number == base.number + 1
     assert after.time >= base.time
@@ -136,12 +136,12 @@ def test_the_next_snapshot_is_read_back_too(base: Snapshot, wanted: Snapshot) ->
 def test_what_a_snapshot_no_longer_names_is_dropped_until_it_is_forgotten() -> None:
     files = StoredFile("manifests/a", 1, ""), StoredFile("index/a", 1, "")
     named = Volume("history", files[0], BlockRange(1, 2), 1, {}, {}, files[1])
-    first = following(Snapshot("w"), Snapshot("w", volumes=(named,)), ())
-    second = following(first, first.with_volumes([]), ())
+    first = following(Snapshot("w"), Snapshot("w", volumes=(named,)), 0.0)
+    second = following(first, first.with_volumes([]), 0.0)
     assert [*second.dropped] == ["index/a", "manifests/a"]
-    third = following(second, second, ["index/a"])
+    third = following(second, second, 0.0, {"index/a"})
     assert third.dropped == {"manifests/a": second.time}
-    again = following(third, third.with_volumes([named]), ())
+    again = following(third, third.with_volumes([named]), 0.0)
     assert again.dropped == {}
 
 
@@ -157,12 +157,12 @@ def test_what_no_volume_holds_any_more_is_missed_until_it_is_there_again() -> No
         return Volume(kind, StoredFile(name, 1, "a" * 64), blocks, 71, {})
 
     def after(base: Snapshot, *volumes: Volume) -> Snapshot:
-        found = following(base, base.with_volumes(volumes), ())
+        found = following(base, base.with_volumes(volumes), 0.0)
         return parse_snapshot(dump_snapshot(found), "it")
 
     captures = named_file(f"spam/{'c' * 64}.duckdb", 1)
     whole = Snapshot("w", volumes=(volume("history", 1, 30), volume("state", 21, 30)))
-    lost = following(replace(whole, captures=captures), Snapshot("w"), ())
+    lost = following(replace(whole, captures=captures), Snapshot("w"), 0.0)
     assert sorted(map(str, lost.losses)) == [
         "the blocks 1 to 30",
         "the current state at block 30",
@@ -177,4 +177,4 @@ def test_what_no_volume_holds_any_more_is_missed_until_it_is_there_again() -> No
     ]
     newer = after(older, volume("history", 1, 40), volume("state", 31, 40))
     assert [*map(str, newer.losses)] == ["the spam captures"]
-    assert following(newer, replace(newer, captures=captures), ()).losses == ()
+    assert following(newer, replace(newer, captures=captures), 0.0).losses == ()

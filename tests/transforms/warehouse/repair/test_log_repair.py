@@ -278,7 +278,7 @@ def test_what_a_killed_load_left_is_taken_in(sound: Path) -> None:
     base = replace(snapshot, number=snapshot.number - 2)
     for path in sorted((sound / "w" / "log").iterdir())[-2:]:
         path.unlink()  # two later snapshots; the volumes were built upon the one before
-    newest = following(base, snapshot.with_volumes(kept))
+    newest = following(base, snapshot.with_volumes(kept), time.time())
     assert log.create(replace(newest, dropped={}))  # nothing had named it
 
     load = open_warehouse(sound / "w")
