@@ -51,6 +51,7 @@ def _write(log: Log, volumes: Iterable[Volume]) -> None:
     after = following(newest, newest.with_volumes(volumes), newest.time)
     assert log.create(replace(after, losses=()))
 
+
 def _service(place: Place) -> Service:
     locations = Locations(
         source="", warehouse=place.settings.warehouse, archive=place.settings.archive
