@@ -276,8 +276,7 @@ class LakeTable:
             for name, content, kind in files:
                 before = infos[name].version if name in infos else None
                 self._store.put_if_match(f"{log}{name}", content, before, kind)
-            times = {name: info.modified for name, info in infos.items()}
-            for name in outdated(times, now - KEPT_HOURS * 3600):
+            for name in outdated(infos, now - KEPT_HOURS * 3600):
                 self._store.delete(f"{log}{name}")
         except (LostRaceError, OSError) as error:
             _logger.info("the log of %s was not summed up: %s", self.place(), error)

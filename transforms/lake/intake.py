@@ -27,11 +27,12 @@ from transforms.warehouse.load.rendering import rendering_problem
 from transforms.warehouse.load.segment_checks import check_keys_and_heights
 from transforms.warehouse.load.volume_storage import store_volume
 from transforms.warehouse.log.addition import with_added
-from transforms.warehouse.manifests.data_files import ALL_TABLES, joined_sql, rows_sql, write_sql
+from transforms.warehouse.manifests.data_files import ALL_TABLES, rows_sql
 from transforms.warehouse.manifests.manifest import manifest_receipts, read_columns
 from transforms.warehouse.manifests.manifest_rows import SEGMENTS, parse_segments
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.manifests.shapes import shapes_of
+from transforms.warehouse.merge.compaction import write_joined
 
 
 def take_run(
@@ -54,12 +55,13 @@ def take_run(
     ):
         for table, group in groupby(by_table, key=attrgetter("table")):
             its, paths = [*group], files.get(table, ())
-            if not paths:
-                _prove(con, its, None, scratch)
-                continue
-            with readable_file(paths[0], scratch):
-                data[table] = _data_file(con, its, paths, scratch)
-                _prove(con, its, data[table], scratch)
+            if paths:
+                with readable_file(paths[0], scratch):
+                    data[table] = _data_file(con, its, paths, scratch)
+            elif problem := rendering_problem(con, None, its, scratch):
+                raise IntegrityError(problem)
+            if table in HISTORY_TABLES:
+                _check(con, its, [data[table]] if paths else [])
         volume = store_volume(backing, con, backing.log.begin(), data, segments, by_table)
     chain_id = segments[0].name.chain_id
     backing.log.commit(partial(with_added, chain_id=chain_id, volumes=[volume]))
@@ -68,32 +70,29 @@ def take_run(
 def _data_file(
     con: Connection, receipts: Sequence[Receipt], files: Sequence[Path], scratch: Path
 ) -> Path:
-    """A file with the rows and columns of a table's receipts alone: a published or a new one.
+    """A proven file of just the rows and columns of a table's receipts: a published or a new one.
 
-    Raises `IntegrityError` where a column is of another type.
+    Raises `IntegrityError` where a column is of another type, or a CSV is not what it should be.
     """
-    table, columns = receipts[0].table, shapes_of(receipts)[receipts[0].table].column_list()
-    own, path = file_columns(table, columns), files[0]
-    if len(files) > 1 or types_problem(con, path, own) or rows_problem(con, path, receipts):
-        path = scratch / f"{table}.parquet"
-        rows = joined_sql(con, table, columns, files)
-        size, count = sum(r.bytes for r in receipts), sum(r.rows for r in receipts)
-        first, last = receipts[0].blocks.first, receipts[-1].blocks.first
-        query = f"{rows} where _segment between {first} and {last}"
-        con.execute(write_sql(query, path, size // max(count, 1)))
-    if problem := types_problem(con, path, own):
+    (shape,), table, path = shapes_of(receipts).values(), receipts[0].table, files[0]
+    columns = file_columns(table, shape.column_list())
+    if len(files) == 1 and not (
+        types_problem(con, path, columns)
+        or rows_problem(con, path, receipts)
+        or rendering_problem(con, path, receipts, scratch)
+    ):
+        return path
+    path = scratch / f"{table}.parquet"
+    write_joined(con, path, files, shape, receipts)
+    if problem := types_problem(con, path, columns):
         raise IntegrityError(f"{files[0].name}: {problem}")
     return path
 
 
-def _prove(con: Connection, receipts: Sequence[Receipt], file: Path | None, scratch: Path) -> None:
-    """Hold the receipts of one table against the CSVs that the rows of its file give back."""
-    if problem := rendering_problem(con, file, receipts, scratch):
-        raise IntegrityError(problem)
+def _check(con: Connection, receipts: Sequence[Receipt], files: Sequence[Path]) -> None:
+    """Check keys and heights of a table in files. Raises `SegmentError`."""
     for schema, group in groupby(receipts, key=attrgetter("schema")):
-        if schema.table in HISTORY_TABLES:
-            rows = rows_sql(schema.table, schema.columns, [file] if file else [])
-            check_keys_and_heights(con, rows, [*group])
+        check_keys_and_heights(con, rows_sql(schema.table, schema.columns, files), [*group])
 
 
 def take_state(backing: Backing, manifest: Path, tables: Mapping[str, Path]) -> None:

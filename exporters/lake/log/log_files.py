@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from exporters.archive.lake_place import MANIFESTS, STATE_MANIFEST
 from exporters.lake.log.table_version import Action, ActiveFile, TableVersion
 from transforms.errors import IntegrityError
-from transforms.objects import ObjectReader
+from transforms.objects import ObjectInfo, ObjectReader
 from transforms.tables.column_facts import column_meaning, enum_names, table_meaning
 from transforms.tables.file_columns import OWN_MEANINGS
 
@@ -181,10 +181,11 @@ def read_log(reader: ObjectReader, folder: str, last: int | None = None) -> dict
     files: dict[str, bytes] = {}
     with suppress(FileNotFoundError):
         files[HINT] = reader.read(f"{folder}/{HINT}")
-    number = _hinted(files[HINT]) if HINT in files else -1
-    name = checkpoint_name(number)
+    name, number = HINT, -1
     try:
-        if number >= 0:
+        if HINT in files:
+            number = int(json.loads(files[HINT])["version"])
+            name = checkpoint_name(number)
             files[name] = reader.read(f"{folder}/{name}")
         while last is None or number < last:
             number += 1
@@ -193,6 +194,8 @@ def read_log(reader: ObjectReader, folder: str, last: int | None = None) -> dict
     except FileNotFoundError as error:
         if last is not None or name == checkpoint_name(number):
             raise IntegrityError(f"{name} is not there") from error
+    except (ValueError, TypeError, LookupError) as error:
+        raise IntegrityError(f"{name} cannot be read: {error}") from error
     return files
 
 
@@ -206,23 +209,21 @@ def parsed_files(files: Mapping[str, bytes]) -> TableVersion:
         for name, data in files.items():
             if name != HINT:
                 version = version.following(int(name[:20]), _actions(name, data))
-        problem = version.problem
+        version.check()
     except (pa.ArrowException, ValueError, TypeError, LookupError, AttributeError) as error:
         raise IntegrityError(f"{name} cannot be read: {error}") from error
-    if problem:
-        raise IntegrityError(problem)
     return version
 
 
-def outdated(times: Mapping[str, float], horizon: float) -> list[str]:
-    """The files, by name with their times, that nobody needs for a version after the horizon.
+def outdated(infos: Mapping[str, ObjectInfo], horizon: float) -> list[str]:
+    """The files of a log, by name, that nobody needs for a version after the horizon.
 
     The oldest come first: where a commit is, those after it are.
     """
-    checkpoints = {name for name in times if _CHECKPOINT.fullmatch(name)}
-    base = max((name for name in checkpoints if times[name] <= horizon), default="")[:20]
-    ours = checkpoints.union(filter(_COMMIT.fullmatch, times))
-    return sorted(name for name in ours if name[:20] < base)
+    checkpoints = {name for name in infos if _CHECKPOINT.fullmatch(name)}
+    base = max((name for name in checkpoints if infos[name].modified <= horizon), default="")
+    ours = checkpoints.union(filter(_COMMIT.fullmatch, infos))
+    return sorted(name for name in ours if name[:20] < base[:20])
 
 
 def _actions(name: str, data: bytes) -> Iterator[Action]:
@@ -247,13 +248,6 @@ def _actions(name: str, data: bytes) -> Iterator[Action]:
 
 def _line(action: Action) -> bytes:
     return f"{json.dumps(action, separators=(',', ':'))}\n".encode()
-
-
-def _hinted(data: bytes) -> int:
-    try:
-        return int(json.loads(data)["version"])
-    except (ValueError, TypeError, LookupError) as error:
-        raise IntegrityError(f"{HINT} cannot be read: {error}") from error
 
 
 def _new_metadata(table: str) -> Action:

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from transforms.block_range import BlockRange
 from transforms.coverage import inside, union
-from transforms.errors import SegmentError
+from transforms.errors import IntegrityError, SegmentError
 
 _NAME = re.compile(r"(\d{1,19})-(\d{1,19})\.([0-9a-f]{16})(?:\.([0-9a-f]{64}))?\.parquet")
 _COLUMNS = "strata.columns"
@@ -126,18 +126,16 @@ class TableVersion:
         )
         return schema.get("fields", [])
 
-    @property
-    def problem(self) -> str:
-        """What is wrong with its files; empty where nothing is."""
+    def check(self) -> None:
+        """Raise `IntegrityError` where its files or columns are none that Strata names."""
         for name in self.added:
             if parsed_name(name) is None:
-                return f"it names {name}, which Strata did not write"
+                raise IntegrityError(f"it names {name}, which Strata did not write")
         for lower, upper in pairwise(self.files):
             if lower.csv or upper.csv or lower.blocks.overlaps(upper.blocks):
-                return f"it has rows twice, in {lower.name} and {upper.name}"
+                raise IntegrityError(f"it has rows twice, in {lower.name} and {upper.name}")
         if self.number >= 0 and not self.fields:
-            return "no commit of it says what columns the table has"
-        return ""
+            raise IntegrityError("no commit of it says what columns the table has")
 
     def lacks(self, segments: Sequence[BlockRange]) -> list[BlockRange]:
         """Those of the segments (ascending) that are not whole in its files."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -79,13 +80,11 @@ class PublicDocuments:
 
     def _is_same(self, statements: str, sql: bytes, database: bytes) -> bool:
         """Whether documents are of these statements, and of each other."""
-        try:
+        with suppress(IntegrityError):  # damaged, it is made again
             before, sha256 = unsealed_sql(sql, self.lake.archive.place(PUBLIC_SQL))
-        except IntegrityError as error:
-            _log.warning("%s; it is made again from the lake", error)
-            return False
-        is_same = statements.partition(MADE)[0] == before.partition(MADE)[0]
-        return is_same and content_sha256(database) == sha256
+            is_same = statements.partition(MADE)[0] == before.partition(MADE)[0]
+            return is_same and content_sha256(database) == sha256
+        return False
 
     def _public_lake(self) -> PublicLake:
         """What the lake has now."""

@@ -73,19 +73,20 @@ def _merge(
             data[table] = scratch / f"{table}.parquet"
             with backing.files.hold(files):
                 paths = [backing.files.path(file) for file in files]
-                _merge_table(con, data[table], paths, shapes[table], mine)
+                write_joined(con, data[table], paths, shapes[table], mine)
         return store_volume(backing, con, snapshot, data, segments, receipts)
 
 
-def _merge_table(
+def write_joined(
     con: Connection, path: Path, files: Sequence[Path], shape: Shape, receipts: Sequence[Receipt]
 ) -> None:
-    """Write the rows of data files of neighbours as one, and prove it by their receipts.
+    """Write the rows that receipts of neighbours are about from data files to one, and prove it.
 
     Raises `IntegrityError` where it does not render to what they say.
     """
     row_bytes = sum(r.bytes for r in receipts) // max(sum(r.rows for r in receipts), 1)
-    query = joined_sql(con, receipts[0].table, shape.column_list(), files)
-    con.execute(write_sql(query, path, row_bytes))
+    first, last = receipts[0].blocks.first, receipts[-1].blocks.first
+    rows = joined_sql(con, receipts[0].table, shape.column_list(), files)
+    con.execute(write_sql(f"{rows} where _segment between {first} and {last}", path, row_bytes))
     if problem := rendering_problem(con, path, receipts, path.parent):
-        raise IntegrityError(f"merged, {problem}: the old files stay")
+        raise IntegrityError(f"joined anew, {problem}")
