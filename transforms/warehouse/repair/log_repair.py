@@ -86,7 +86,7 @@ def repair(backing: Backing, advance: Advance = lambda _: None) -> RepairReport:
     for number, problem in unsound.items():
         report.say(snapshot_key(number), problem)
     bad = _damaged(store, base, report, advance)
-    completed = _completed(backing, base.without(bad), listing, report, advance)
+    completed, disbelieved = _completed(backing, base.without(bad), listing, report, advance)
     bare = [volume for volume in completed.volumes if volume.index is None]
     indexes = {volume.key: _new_index(backing, volume) for volume in bare}
     change = partial(_repaired, bad=bad, completed=completed, indexes=indexes)
@@ -97,7 +97,7 @@ def repair(backing: Backing, advance: Advance = lambda _: None) -> RepairReport:
         snapshot = _begin(backing, begun, max(completed.number, *unsound, 0), change(base))
     for loss in sorted({*snapshot.losses} - {*base.losses}):
         report.say(f"snapshot {snapshot.number}", f"{loss} is lost: run strata load")
-    for info in lacking(listing[MANIFESTS], snapshot):
+    for info in dict.fromkeys((*lacking(listing[MANIFESTS], snapshot), *disbelieved)):
         _set_aside(store, info, report)
     report.snapshot = snapshot.number
     report.findings += _remove_foreign_logs(backing)
@@ -122,13 +122,13 @@ def _completed(
     listing: Mapping[str, Sequence[ObjectInfo]],
     report: RepairReport,
     advance: Advance,
-) -> Snapshot:
+) -> tuple[Snapshot, list[ObjectInfo]]:
     """The sound part of the log with the sound volumes that it does not name.
 
     Those are runs of segments that share no block with others, longer ones first, and states of
-    segments that are there, newer ones first.
+    segments that are there, newer ones first. Beside it, the manifests that are not to be believed.
     """
-    completed, named = kept, kept.named_keys()
+    completed, disbelieved, named = kept, list[ObjectInfo](), kept.named_keys()
     for info in (
         *sorted(listing[MANIFESTS], key=_length, reverse=True),
         *sorted(listing[STATE], reverse=True),
@@ -143,12 +143,12 @@ def _completed(
             grown = _with_volume(backing, completed, info, advance)
         except (IntegrityError, FileNotFoundError) as error:
             report.say(info.key, str(error))
-            _set_aside(backing.store, info, report)
+            disbelieved.append(info)
             continue
         if grown != completed:
             report.say(info.key, "no snapshot in the log names it: taken in")
             completed = grown
-    return completed
+    return completed, disbelieved
 
 
 def _length(info: ObjectInfo) -> tuple[int, str]:
