@@ -26,7 +26,6 @@ from pipelines.site.site import Site, at_one_look, no_progress
 from transforms.block_range import BlockRange
 from transforms.coverage import inside
 from transforms.errors import IntegrityError
-from transforms.lake.parquet_rows import state_rows
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.warehouse import Progress
@@ -64,8 +63,10 @@ def _publish(
             return is_published(volume.blocks)
 
     report += HistoryTables(lake, catalog, published, site.scratch(), advance).follow()
-    if not is_spared or is_state_due(lake, catalog.states(), site.settings.state_seconds):
-        report += _publish_state(site, lake)
+    states = catalog.states()
+    is_due = not is_spared or is_state_due(lake, states, site.settings.state_seconds)
+    if states and is_due:
+        report += publish_state(lake, site.warehouse.backing, states[-1], site.scratch())
     name_lake(site, lake)
     return report
 
@@ -81,13 +82,6 @@ def _unpublished(
             what = f"the archive has not this text of {receipt.table}: run strata publish first"
             problems[receipt.blocks] = (*problems.get(receipt.blocks, ()), what)
     return problems
-
-
-def _publish_state(site: Site, lake: Lake) -> LakeReport:
-    with state_rows(site.warehouse) as state:
-        if state is None:
-            return LakeReport()
-        return publish_state(lake, state, site.scratch())
 
 
 def name_lake(site: Site, lake: Lake) -> None:

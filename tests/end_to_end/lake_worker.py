@@ -21,7 +21,6 @@ from pipelines.site.site import Site
 from tests.exporters.lake.lake_kit import history_tables
 from transforms.block_range import BlockRange
 from transforms.errors import BusyError
-from transforms.lake.parquet_rows import state_rows
 
 WITH_ROWS = ("blocks", "orders")
 
@@ -97,9 +96,8 @@ def publish_current_state(site: Site, _dice: random.Random) -> None:
     """Put the newest current state there."""
     lake = site_lake(site)
     lake.look()
-    with state_rows(site.warehouse) as state:
-        assert state is not None
-        publish_state(lake, state, site.scratch())
+    state = site.loaded_catalog().states()[-1]
+    publish_state(lake, site.warehouse.backing, state, site.scratch())
 
 
 def _merge(site: Site, dice: random.Random) -> None:

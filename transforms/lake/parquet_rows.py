@@ -6,63 +6,24 @@ rendered from it alone and held against its receipt (spec 2.8).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 from pathlib import Path
-from threading import Lock
 
 from transforms.duck import Connection, naming_large, working_connection
 from transforms.errors import IntegrityError
-from transforms.scratch import scratch_folder
 from transforms.tables.file_columns import file_rows
+from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.rendering import readable, rendering_problem
 from transforms.warehouse.manifests.data_files import state_sql, write_sql
-from transforms.warehouse.manifests.manifest import manifest_receipts
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.manifests.shapes import Volume
-from transforms.warehouse.warehouse import Warehouse
 
 
-@dataclass(frozen=True, slots=True)
-class StateRows:
-    """The newest current state: its volume, the receipts of its tables, the file of its manifest.
-
-    `write` writes the table of a receipt to a path; see `write_file`.
-    """
-
-    volume: Volume
-    receipts: Mapping[str, Receipt]
-    manifest: Path
-    write: Callable[[Receipt, Path], None]
-
-
-@contextmanager
-def state_rows(warehouse: Warehouse) -> Iterator[StateRows | None]:
-    """Open the newest current state; None where there is none.
-
-    Raises `IntegrityError` where it cannot be read.
-    """
-    catalog, backing = warehouse.catalog(), warehouse.backing
-    states = catalog.states() if catalog else []
-    if not states:
-        yield None
-        return
-    file, manifest = states[-1].database, states[-1].file
-    with (
-        backing.files.hold([file, manifest]),
-        scratch_folder(backing.scratch) as scratch,
-        working_connection(scratch, size=file.size, memory_limit=backing.rendering_limit) as con,
-    ):
-        path, manifest_path = map(backing.files.path, (file, manifest))
-        receipts = {receipt.table: receipt for receipt in manifest_receipts([manifest_path])}
-        turn = Lock()
-
-        def write(receipt: Receipt, copy: Path) -> None:
-            with turn:
-                write_file(con, state_sql(receipt.table, [path]), receipt, copy)
-
-        yield StateRows(states[-1], receipts, manifest_path, write)
+def write_state(backing: Backing, state: Volume, receipt: Receipt, path: Path) -> None:
+    """Write a table of a current state, whose file is held, by its receipt; see `write_file`."""
+    file, limit = state.database, backing.rendering_limit
+    with working_connection(path.parent, size=file.size, memory_limit=limit) as con:
+        write_file(con, state_sql(receipt.table, [backing.files.path(file)]), receipt, path)
 
 
 def write_file(con: Connection, rows: str, receipt: Receipt, path: Path) -> None:

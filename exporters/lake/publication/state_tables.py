@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from threading import Lock
 
 from exporters.archive.lake_place import MANIFESTS, STATE_MANIFEST
 from exporters.lake.lake_files import Lake
@@ -22,10 +21,9 @@ from transforms.errors import IntegrityError
 from transforms.files import link
 from transforms.scratch import scratch_folder
 from transforms.stores.store import content_sha256
+from transforms.warehouse.files.backing import Backing
+from transforms.warehouse.manifests.manifest import manifest_receipts
 from transforms.warehouse.manifests.shapes import Volume
-
-if TYPE_CHECKING:
-    from transforms.lake.parquet_rows import StateRows
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
 
@@ -54,28 +52,35 @@ def is_state_due(lake: Lake, states: Sequence[Volume], seconds: float) -> bool:
     return version.files[0].blocks.last < states[-1].blocks.last and not is_recent
 
 
-def publish_state(lake: Lake, state: StateRows, scratch: Path) -> LakeReport:
-    """Put the newest copy of every current-state table there, unless a newer or an equal one is.
+def publish_state(lake: Lake, backing: Backing, state: Volume, scratch: Path) -> LakeReport:
+    """Put a copy of every table of a current state there, unless a newer or an equal one is.
 
     Each replaces the one before in one version of its table. What cannot be added is in the report.
+    Raises `IntegrityError` where the state cannot be read.
     """
-    put = partial(_put_once, state, scratch)
-    report = lake.worked(put, sorted(filter(is_state, state.receipts)))
-    return report if report.refused else report + lake.worked(put, [STATE_MANIFEST])
+    # Whoever only asks whether it is due need not wait until DuckDB is imported.
+    from transforms.lake.parquet_rows import write_state
 
+    manifest, turn = backing.files.path(state.file), Lock()
 
-def _put_once(state: StateRows, scratch: Path, table: LakeTable) -> LakeReport:
-    """Put a table there, unless it has these rows, perhaps of an earlier segment, or newer ones."""
-    receipt, old = state.receipts.get(table.name), table.files
-    blocks, csv = state.volume.blocks, (receipt or state.volume.file).sha256
-    if any(file.csv == csv or file.blocks.last >= blocks.last for file in old):
-        return LakeReport()
-    with scratch_folder(scratch) as folder:
-        path = folder / "file.parquet"
-        if receipt:
-            state.write(receipt, path)
-        else:
-            link(state.manifest, path)
-        sha256 = content_sha256(path)
-        new = NewFile(path, new_name(blocks, sha256, csv), sha256)
-        return table.put(table.version(), [new], old)
+    def put(table: LakeTable) -> LakeReport:
+        """Put a table there, unless it has these rows, perhaps of an earlier segment, or newer."""
+        receipt, old = receipts.get(table.name), table.files
+        csv = (receipt or state.file).sha256
+        if any(file.csv == csv or file.blocks.last >= state.blocks.last for file in old):
+            return LakeReport()
+        with scratch_folder(scratch) as folder:
+            path = folder / "file.parquet"
+            if receipt is None:
+                link(manifest, path)
+            else:
+                with turn:  # each may take as much memory as a load
+                    write_state(backing, state, receipt, path)
+            sha256 = content_sha256(path)
+            new = NewFile(path, new_name(state.blocks, sha256, csv), sha256)
+            return table.put(table.version(), [new], old)
+
+    with backing.files.hold([state.file, state.database]):
+        receipts = {receipt.table: receipt for receipt in manifest_receipts([manifest])}
+        report = lake.worked(put, sorted(filter(is_state, receipts)))
+        return report if report.refused else report + lake.worked(put, [STATE_MANIFEST])
