@@ -27,6 +27,7 @@ from api.http.calls import CallEndpoint, UnknownMethodError
 from api.http.downloads import Download
 from api.http.exchanges import Exchanges
 from api.http.own_pages import ArchivePages, own_pages
+from api.http.served_database import ServedDatabase
 from api.http.streams import ProvisionStream
 from api.operations import CALLS, EXPORT, STREAM
 from api.rpc.server import rpc_running
@@ -97,7 +98,9 @@ def _endpoints(service: Service) -> Iterator[tuple[str, ASGIApp]]:
     )
     for path in ("/", "/archive", _ARCHIVE):
         yield path, page
-    yield f"{_ARCHIVE}{{key}}", ArchiveFiles(service.store, service.reading, service.files)
+    database = ServedDatabase(service.snapshots, service.store, service.warehouse.cache)
+    files = ArchiveFiles(service.store, database, service.reading, service.files)
+    yield f"{_ARCHIVE}{{key}}", files
     for path, own in own_pages(service.health, service.metrics).items():
         # A page brings its styles and scripts along: they count as one with it.
         is_free = own.name != "page" or path.startswith("/static/")

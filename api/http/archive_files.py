@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 from api.core.workers import Workers
 from api.http.answers import ANSWER_HEADERS, departure, method_not_allowed, not_found
 from api.http.file_answers import FileContent, send_file
+from api.http.served_database import ServedDatabase, own_address
 from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import ObjectInfo
 from transforms.stores.store import Store
@@ -45,10 +46,12 @@ _HEADERS = (
 class ArchiveFiles:
     """Serves the objects of a store, whatever it is, below one path.
 
-    `workers` look them up, and `reading` are those that read them.
+    `workers` look them up, and `reading` are those that read them. What it lacks of `database`,
+    that has.
     """
 
     store: Store
+    database: ServedDatabase
     reading: Workers
     workers: Workers
 
@@ -60,11 +63,22 @@ class ArchiveFiles:
             await method_not_allowed()(scope, receive, send)
             return
         key = scope["path_params"]["key"]
-        info = await self.workers.run(lambda _: self._head(key), departure=departure(receive))
-        if info is None:
+        address = own_address(scope)
+        content = await self.workers.run(
+            lambda _: self._content(key, address), departure=departure(receive)
+        )
+        if content is None:
             await not_found()(scope, receive, send)
             return
-        await send_file(self.reading, _content(self.store, info), scope, receive, send)
+        await send_file(self.reading, content, scope, receive, send)
+
+    def _content(self, key: str, address: str) -> FileContent | None:
+        """The file of a key, asked for at an address; None where there is none."""
+        if info := self._head(key):
+            return _content(self.store, info)
+        made, files = self.database.key(key, address), self.database.files
+        info = files.head(made) if made else None
+        return _content(files, info) if info else None
 
     def _head(self, key: str) -> ObjectInfo | None:
         """The object of a key; of a folder's, which ends with a slash, its page."""

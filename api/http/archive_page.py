@@ -41,8 +41,11 @@ class ArchiveView:
     address: str = ""
 
 
-def view_archive(catalog: Catalog | None, store: Store) -> ArchiveView:
-    """The chain that is loaded, or else the first one that is published."""
+def view_archive(catalog: Catalog | None, store: Store, own: str = "") -> ArchiveView:
+    """The chain that is loaded, or else the first one that is published.
+
+    `own` is where the archive is served, for a chain that is loaded and has no other address.
+    """
     chain_id = catalog.chain_id if catalog else next(iter(chains(store)), "")
     segments = list(catalog.segments.values()) if catalog else []
     if not chain_id:
@@ -51,7 +54,7 @@ def view_archive(catalog: Catalog | None, store: Store) -> ArchiveView:
     index, replaced, address = (
         sound_index(archive),
         sound_revisions(archive),
-        sound_address(archive),
+        sound_address(archive) or (f"{own}/{chain_id}" if own and catalog else ""),
     )
     return ArchiveView(index, replaced, segments, address)
 

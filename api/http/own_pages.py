@@ -29,6 +29,7 @@ from api.http.answers import (
 )
 from api.http.archive_page import archive_page, view_archive
 from api.http.openapi import document
+from api.http.served_database import own_address
 from exporters.archive.templating import render
 from transforms.stores.store import Store
 
@@ -112,13 +113,16 @@ class ArchivePages:
             return
         # Relative links: a proxy may have the server below a path of its own.
         base = ".." if scope["path"].endswith("/archive/") else "."
-        body = await self._workers.run(lambda _: self._page(base), departure=departure(receive))
+        own = own_address(scope)
+        body = await self._workers.run(
+            lambda _: self._page(base, own), departure=departure(receive)
+        )
         room_of(scope).take(len(body))
         answer = Answer(200, body, HTML, (_NO_CACHE, *PAGE_HEADERS))
         await answer(scope, receive, send)
 
-    def _page(self, base: str) -> bytes:
+    def _page(self, base: str, own: str) -> bytes:
         if self._snapshots.current is None:
             return archive_page(view_archive(None, self._store), base)
         with self._snapshots.reading(needs_rows=False) as reading:
-            return archive_page(view_archive(reading.snapshot.catalog, self._store), base)
+            return archive_page(view_archive(reading.snapshot.catalog, self._store, own), base)

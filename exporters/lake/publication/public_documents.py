@@ -61,22 +61,26 @@ class PublicDocuments:
     def _write(self) -> bool:
         store, key = self.lake.archive.store, self.lake.archive.key
         sql, database = (versioned(store, key(name)) for name in (PUBLIC_SQL, PUBLIC_DATABASE))
-        public = self._public_lake()
+        public = self.public_lake(datetime.now(UTC))
         if not public.tables:
             return False
         statements = public.statements()
         if sql and database and self._is_same(statements, sql[0], database[0]):
             return False
         with scratch_folder(self.scratch) as folder:
-            path = folder / PUBLIC_DATABASE
-            public.write_database(path, folder)
-            sha256 = content_sha256(path)
+            sealed, path = self.make(public, folder), folder / PUBLIC_DATABASE
             version, kind = database[1] if database else None, PUBLIC_TYPES[PUBLIC_DATABASE]
+            sha256 = content_sha256(path)
             store.put_if_match(key(PUBLIC_DATABASE), path, version, kind, sha256=sha256)
-        sealed = sealed_sql(statements, sha256)
         version = sql[1] if sql else None
         store.put_if_match(key(PUBLIC_SQL), sealed, version, PUBLIC_TYPES[PUBLIC_SQL])
         return True
+
+    def make(self, public: PublicLake, folder: Path) -> bytes:
+        """Make the database in a folder, and give the document that has its hash."""
+        with scratch_folder(self.scratch) as scratch:
+            public.write_database(folder / PUBLIC_DATABASE, scratch)
+        return sealed_sql(public.statements(), content_sha256(folder / PUBLIC_DATABASE))
 
     def _is_same(self, statements: str, sql: bytes, database: bytes) -> bool:
         """Whether documents are of these statements, and of each other."""
@@ -86,8 +90,8 @@ class PublicDocuments:
             return is_same and content_sha256(database) == sha256
         return False
 
-    def _public_lake(self) -> PublicLake:
-        """What the lake has now."""
+    def public_lake(self, now: datetime) -> PublicLake:
+        """What the lake has now; `now` is when the documents say that they were made."""
         names = self.lake.look()
         shapes, history = table_shapes(self.catalog), self.catalog.history()
         asked = asked_together(self.lake.archive.store, self._files, names)
@@ -114,7 +118,7 @@ class PublicDocuments:
             f"{address}/{CONDITIONS}",
             self.catalog.snapshot.number,
             max((segment.last for segment in self.catalog.blocks), default=0),
-            datetime.now(UTC).isoformat(" ", "seconds"),
+            now.isoformat(" ", "seconds"),
             tables,
             tuple(manifests),
             absent_names({*shapes, *files}),
