@@ -47,7 +47,7 @@ def view_archive(catalog: Catalog | None, store: Store, own: str = "") -> Archiv
     `own` is where the archive is served, for a chain that is loaded and has no other address.
     """
     chain_id = catalog.chain_id if catalog else next(iter(chains(store)), "")
-    segments = list(catalog.segments.values()) if catalog else []
+    segments = catalog.segments() if catalog else []
     if not chain_id:
         return ArchiveView(ArchiveIndex(""))
     archive = Archive(store, chain_id)

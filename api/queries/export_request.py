@@ -30,7 +30,7 @@ _PROVE_BYTES = 64 * 2**20
 """How much of a ZIP is proven before its first byte is sent; a longer one starts in seconds too."""
 
 
-def _chosen(reading: Reading, request: Request) -> tuple[int, int]:
+def _chosen(reading: Reading, holdings: Holdings, request: Request) -> tuple[int, int]:
     """The first and last block that a request means. Raises `InvalidArgumentError`."""
     begin, end = getattr(request, "from"), request.to
     if not (begin or end):
@@ -41,7 +41,6 @@ def _chosen(reading: Reading, request: Request) -> tuple[int, int]:
 
     reading.check_rows()
     try:
-        holdings = Holdings(reading.snapshot.catalog, reading.rows)
         chosen = choose_between(holdings, begin, end).blocks
     except RangeError as error:
         raise InvalidArgumentError(Reason.NO_SEGMENTS, str(error)) from error
@@ -67,9 +66,9 @@ class ExportQuery:
         if request.table not in TABLES:  # gRPC takes any number
             what = f'parsing field "table": "{request.table}" is not a valid value'
             raise MalformedParameterError(what)
-        blocks = _chosen(reading, request)
-        holdings = Holdings(reading.snapshot.catalog, reading.rows)
+        holdings = Holdings(reading.snapshot.catalog)
         try:
+            blocks = _chosen(reading, holdings, request)
             return self.exporter.export(
                 holdings,
                 TABLES[request.table],

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
+import pyarrow as pa
+
 from api.core.api_errors import FailedError, Reason
 from api.core.descriptors import Request, given
 from api.core.open_snapshots import OpenSnapshot, Reading
@@ -28,7 +30,7 @@ from transforms.lookups.lookup_tables import (
     PROVISIONS_BY_PARTY,
 )
 from transforms.lookups.row_columns import PROVISION
-from transforms.warehouse.manifests.segment_list import SegmentList
+from transforms.warehouse.manifests.manifest_rows import blocks_of
 
 BATCH = 50
 """The most provisions in one message of the stream."""
@@ -96,8 +98,8 @@ def current_provisions(reading: Reading) -> list[Record]:
     return [liquidity_provision(row) for row in (reading.rows(sql) if sql else ())]
 
 
-Known = Mapping[str, SegmentList]
-"""The segments of a snapshot by volume: `OpenSnapshot.segment_lists`."""
+Known = Mapping[str, pa.Table]
+"""The segments of a snapshot by volume: `OpenSnapshot.segment_rows`."""
 
 
 def changed_provisions(reading: Reading, before: Known) -> list[Record]:
@@ -106,7 +108,7 @@ def changed_provisions(reading: Reading, before: Known) -> list[Record]:
     These are the segments of the snapshot that a stream has sent; none: everything is new. Asked
     once per snapshot and filtered per reader with `ProvisionFilter.matches`.
     """
-    fresh = _fresh_segments(reading.snapshot.segment_lists, before)
+    fresh = _fresh_segments(reading.snapshot.segment_rows, before)
     if not fresh:
         return []
     sql = _changed_sql(reading.snapshot, _fresh(reading.snapshot, before, fresh))
@@ -172,16 +174,14 @@ def _rows_sql(table: HeldTable, more: str = "") -> str:
 
 def _fresh_segments(now: Known, before: Known) -> list[int]:
     """The first blocks of the segments that were not there before; only new volumes are read."""
-    gone = {
-        blocks for key, segments in before.items() if key not in now for blocks in segments.blocks
-    }
-    new = (segments for key, segments in now.items() if key not in before)
-    return [blocks.first for segments in new for blocks in segments.blocks if blocks not in gone]
+    gone = {blocks for key, rows in before.items() if key not in now for blocks in blocks_of(rows)}
+    new = (rows for key, rows in now.items() if key not in before)
+    return [blocks.first for rows in new for blocks in blocks_of(rows) if blocks not in gone]
 
 
 def _fresh(snapshot: OpenSnapshot, before: Known, fresh: Sequence[int]) -> str:
     """SQL that finds rows from outside of some segments: other segments', or state's from later."""
-    last = max((segments.lasts[-1] for segments in before.values() if len(segments)), default=-1)
+    last = max((rows["last_block"][-1].as_py() for rows in before.values()), default=-1)
     tables = [table for table in snapshot.history("blocks") if table.blocks.first <= last]
     if not tables:
         return "true"

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from operator import methodcaller
+
+import pyarrow as pa
 
 from api.core.api_errors import FailedError, Reason
 from api.core.descriptors import Request, given
 from api.core.open_snapshots import OpenSnapshot
 from api.core.workers import Headers
 from api.queries.pagination import Record
-from transforms.warehouse.manifests.segment_list import SegmentList
+from transforms.warehouse.manifests.manifest_rows import SEGMENTS
+
+_COLUMNS = ["first_block", "last_block", "segment_id", "previous_id", "schema_version", "chain_id"]
+_value = methodcaller("as_py")
 
 MOST_SEGMENTS = 10_000
 """The most in one answer: as many as go into a message that gRPC's clients take (4 MiB)."""
@@ -18,21 +24,21 @@ MOST_SEGMENTS = 10_000
 
 def segments_page(snapshot: OpenSnapshot, request: Request) -> Sequence[Record]:
     """The newest of the segments that are asked for, newest first; no query."""
-    segments = _segments(snapshot)
-    return [_record(segments, at) for at in reversed(_places(segments, request))]
+    return _records(snapshot, _places(snapshot, request))
 
 
 def newest_segment(snapshot: OpenSnapshot) -> Record | None:
     """The newest segment; None where there is none."""
-    segments = _segments(snapshot)
-    return _record(segments, len(segments) - 1) if len(segments) else None
+    end = len(_segments(snapshot))
+    return next(iter(_records(snapshot, range(end)[-1:])), None)
 
 
 def next_headers(snapshot: OpenSnapshot, request: Request) -> Headers:
     """The header that says with which `to_block` the segments go on after a page, if they do."""
-    segments = _segments(snapshot)
-    start = _places(segments, request).start
-    return (("x-next-to-block", str(segments.firsts[start] - 1)),) if start else ()
+    start = _places(snapshot, request).start
+    if not start:
+        return ()
+    return (("x-next-to-block", str(_segments(snapshot)["first_block"][start].as_py() - 1)),)
 
 
 def history_status(snapshot: OpenSnapshot) -> Record:
@@ -47,27 +53,31 @@ def vega_time(snapshot: OpenSnapshot) -> Record:
     return (snapshot.newest.time,)
 
 
-def _segments(snapshot: OpenSnapshot) -> SegmentList:
+def _segments(snapshot: OpenSnapshot) -> pa.Table:
+    """The columns of all segments that answers have, in their order."""
     return snapshot.once(
-        "segments", lambda opened: SegmentList.joined(opened.segment_lists.values())
+        "segments",
+        lambda opened: pa.concat_tables(
+            [SEGMENTS.empty_table(), *opened.segment_rows.values()]
+        ).select(_COLUMNS),
     )
 
 
-def _places(segments: SegmentList, request: Request) -> range:
+def _places(snapshot: OpenSnapshot, request: Request) -> range:
     """Where the segments of a page are, ascending."""
-    last = given(request).get("to_block")
-    end = len(segments) if last is None else bisect_right(segments.lasts, last)
+    lasts, to_block = _segments(snapshot)["last_block"], given(request).get("to_block")
+    end = len(lasts) if to_block is None else bisect_right(lasts, to_block, key=_value)
     return range(max(0, end - MOST_SEGMENTS), end)
 
 
-def _record(segments: SegmentList, at: int) -> Record:
-    first = segments.firsts[at]
-    follows = at > 0 and segments.lasts[at - 1] == first - 1
-    return (
-        first,
-        segments.lasts[at],
-        segments.ids[at],
-        segments.previous[at] or (segments.ids[at - 1] if follows else ""),
-        segments.versions[at],
-        segments.chains[at],
-    )
+def _records(snapshot: OpenSnapshot, places: range) -> list[Record]:
+    """The segments at these places, newest first; who names none follows the one just before."""
+    start = max(0, places.start - 1)
+    columns = _segments(snapshot).slice(start, places.stop - start).columns
+    records: list[Record] = []
+    last_before, id_before = -1, ""
+    for first, last, own, named, *rest in zip(*(c.to_pylist() for c in columns), strict=True):
+        previous = named or (id_before if first == last_before + 1 else "")
+        records.append((first, last, own, previous, *rest))
+        last_before, id_before = last, own
+    return records[places.start - start :][::-1]

@@ -107,9 +107,11 @@ def _found_tables(snapshot: OpenSnapshot) -> Sequence[HeldTable]:
         newest = snapshot.state(_DATA)
         return [newest] if newest else []
     starts = (
-        segments.firsts[at]
-        for segments in snapshot.segment_lists.values()
-        for at in islice((at for at, of in enumerate(segments.versions) if _is_history(of)), 1)
+        rows["first_block"][at].as_py()
+        for rows in snapshot.segment_rows.values()
+        for at in islice(
+            (at for at, of in enumerate(rows["schema_version"].to_pylist()) if _is_history(of)), 1
+        )
     )
     first = min(starts, default=history[0].blocks.first)
     older = [copy for copy in snapshot.states(_DATA) if copy.blocks.last < first]

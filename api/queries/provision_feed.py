@@ -73,7 +73,7 @@ class ProvisionFeed:
         # None: it is not known what the next snapshot changes, as the present one is lost.
         self._segments: Known | None = {}
         if current is not None:
-            self._segments = current.segment_lists if current.is_whole else None
+            self._segments = current.segment_rows if current.is_whole else None
 
     def stop(self) -> None:
         """End the streams of all readers."""
@@ -145,7 +145,7 @@ class ProvisionFeed:
     async def _tell(self, before: Known) -> None:
         """Give each reader what changed since the segments `before`, in its encoding."""
         records, segments = await self._read(
-            lambda reading: (changed_provisions(reading, before), reading.snapshot.segment_lists)
+            lambda reading: (changed_provisions(reading, before), reading.snapshot.segment_rows)
         )
         for encode in {*self._readers.values()}:
             provisions = await self._encoded(records, encode)
@@ -174,7 +174,7 @@ class ProvisionFeed:
 
     async def _begin_anew(self) -> None:
         """Take the newest snapshot for known; whoever came before it has missed what it is."""
-        self._segments = await self._read(lambda reading: reading.snapshot.segment_lists)
+        self._segments = await self._read(lambda reading: reading.snapshot.segment_rows)
         self._miss()
 
     def _miss(self, error: Exception | None = None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 from exporters.archive.entries import Json, check_names, range_of
@@ -64,6 +64,12 @@ class CsvColumns:
 
     def __len__(self) -> int:
         return len(self.firsts)
+
+
+def digests(column: bytearray) -> Iterator[bytes]:
+    """The bytes of each SHA-256 in a column that has one after the other."""
+    data = bytes(column)
+    return (data[at : at + _HASH_BYTES] for at in range(0, len(data), _HASH_BYTES))
 
 
 _COLUMNS = tuple(column.name for column in fields(CsvColumns) if column.name != "table")

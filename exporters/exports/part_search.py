@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
-from exporters.archive.csv_columns import CsvColumns
+import pyarrow as pa
+
+from exporters.archive.csv_columns import CsvColumns, digests
 from exporters.exports.copies import DamagedCopyError, Warn
 from exporters.exports.plan import ExportPlan, HeldColumns, Span
 from exporters.exports.published_zips import PublishedCopy, ZipProver, published_columns
@@ -29,7 +31,12 @@ from exporters.zips.sources import ByteSource
 from exporters.zips.staging import PartStage
 from transforms.block_range import BlockRange, BlockRanges
 from transforms.errors import IntegrityError, RangeError
-from transforms.warehouse.manifests.receipt_columns import ReceiptColumns, digests
+from transforms.tables.registry import TableSchema
+from transforms.warehouse.manifests.manifest_rows import (
+    parse_columns,
+    parse_receipts,
+    rows_over,
+)
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.questions.holdings import Holdings
 
@@ -58,7 +65,7 @@ class PartSearch:
     rendered_bytes: int
     memory_limit: str
     holdings: Holdings
-    receipts: ReceiptColumns
+    receipts: pa.Table
     warn: Warn
     check: Callable[[], object]
     progress: Callable[[int], object]
@@ -114,13 +121,9 @@ class PartSearch:
 
         A segment that was loaded anew may have another text than the one that was published.
         """
-        loaded = dict(
-            zip(
-                zip(self.receipts.first, self.receipts.last, strict=True),
-                digests(self.receipts.sha256),
-                strict=True,
-            )
-        )
+        columns = (self.receipts[name].to_pylist() for name in ("first_block", "last_block"))
+        texts = map(bytes.fromhex, self.receipts["sha256"].to_pylist())
+        loaded = dict(zip(zip(*columns, strict=True), texts, strict=True))
         blocks = zip(csvs.firsts, csvs.lasts, strict=True)
         rows = {
             ends: row
@@ -176,7 +179,7 @@ class PartSearch:
 
     def _local(self, blocks: BlockRange) -> PartRef:
         """The part of a segment that waits to be published, else rendered from its data file."""
-        (receipt,) = self.receipts.over(blocks)
+        (receipt,) = parse_receipts(rows_over(self.receipts, blocks))
         return self._staged(self.stage, receipt) or self._rendered(receipt)
 
     def _rendered(self, receipt: Receipt) -> PartRef:
@@ -208,10 +211,17 @@ class PartSearch:
         return part
 
 
-def held_columns(receipts: ReceiptColumns) -> HeldColumns:
-    """The segments of receipts, as an export is planned from them."""
-    blocks = BlockRanges(receipts.first, receipts.last)
-    return HeldColumns(receipts.chain_id, blocks, receipts.versions, receipts.schemas)
+def held_columns(receipts: pa.Table, table: str) -> HeldColumns:
+    """The segments of receipts of one table, as an export is planned from them."""
+    first, last, versions = (
+        receipts[name].to_pylist() for name in ("first_block", "last_block", "schema_version")
+    )
+    chain_id = receipts["chain_id"][0].as_py() if len(receipts) else ""
+    schemas: list[TableSchema] = []
+    for texts in receipts["columns"].chunks:
+        known = [parse_columns(table, text) for text in texts.dictionary.to_pylist()]
+        schemas += map(known.__getitem__, texts.indices.to_pylist())
+    return HeldColumns(chain_id, BlockRanges(first, last), versions, schemas)
 
 
 @contextmanager

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+import pyarrow as pa
+
 from exporters.archive.archive import Archive
 from exporters.exports.copies import Warn
 from exporters.exports.part_search import PartSearch, held_columns
@@ -35,7 +37,7 @@ from transforms.errors import RangeError
 from transforms.memory import RENDERING_LIMIT
 from transforms.stores.store import Store
 from transforms.warehouse.load.rendering import check_null
-from transforms.warehouse.manifests.receipt_columns import ReceiptColumns
+from transforms.warehouse.manifests.manifest_rows import parse_receipts
 from transforms.warehouse.questions.holdings import Holdings
 
 RENDERED_BYTES = 20 * 2**30
@@ -131,7 +133,7 @@ class RangeExporter:
         check_null(null)
         plan, receipts = _planned(holdings, table, first, last)
         stage = PartStage(folder, self.style)
-        for receipt in receipts:
+        for receipt in parse_receipts(receipts):
             data = holdings.rows(table, receipt.blocks)
             render_part(stage, data, receipt, folder, self.memory_limit, null=null)
         parts = (
@@ -141,18 +143,16 @@ class RangeExporter:
         return RangeExport(plan, layout_spans(plan, parts, stage.style))
 
 
-def _planned(
-    holdings: Holdings, table: str, first: int, last: int
-) -> tuple[ExportPlan, ReceiptColumns]:
+def _planned(holdings: Holdings, table: str, first: int, last: int) -> tuple[ExportPlan, pa.Table]:
     """The plan of an export, and the receipts of its segments."""
     check_table(table)
     blocks = export_range(first, last)
     receipts = holdings.receipts(table, blocks)
     try:
-        return plan_export(held_columns(receipts), table, blocks), receipts
+        return plan_export(held_columns(receipts, table), table, blocks), receipts
     except RangeError:
         # All segments, which may be very many, are needed only to say what would be right.
-        schemas = {receipt.blocks: receipt.schema for receipt in receipts}
+        schemas = {receipt.blocks: receipt.schema for receipt in parse_receipts(receipts)}
         segments = ((name, schemas.get(name.blocks)) for name in holdings.segments())
         return plan_export(HeldColumns.of(segments), table, blocks), receipts
 

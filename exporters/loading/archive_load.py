@@ -30,8 +30,7 @@ from transforms.scratch import scratch_folder, sweep_scratch
 from transforms.segments.inventory import UNKNOWN_SIZE
 from transforms.tables.registry import history_tables
 from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.manifests.manifest import manifest_receipts, read_columns
-from transforms.warehouse.manifests.manifest_rows import SEGMENTS, parse_segments
+from transforms.warehouse.manifests.manifest import manifest_receipts, manifest_segments
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.repair.older_log import check_not_older
 from transforms.warehouse.warehouse import Warehouse
@@ -141,7 +140,7 @@ class _ArchiveLoad:
     ) -> None:
         """Load the segments of a manifest that are needed and not loaded."""
         catalog = self._catalog
-        published = parse_segments(read_columns(manifest, SEGMENTS.names))
+        published = manifest_segments(manifest)
         due = (segment for segment in published if _is_due(segment.blocks, needed))
         segments = {s.blocks: s for s in due if not catalog.holds(s.blocks)}
         receipts = [r for r in manifest_receipts([manifest]) if r.blocks in segments]

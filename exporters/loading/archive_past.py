@@ -40,9 +40,8 @@ def check_beside(archive: Archive, run: Sequence[LoadedSegment], catalog: Catalo
     """Raise `ContradictionError` where a run to be loaded does not fit what is beside it."""
     first, last = run[0].blocks.first, run[-1].blocks.last
     differences = [
-        f"segments {first}-{last} are to be loaded, and segment {blocks} is"
-        for blocks in catalog.segments_over(BlockRange(first, last))
-        if first <= blocks.last and blocks.first <= last
+        f"segments {first}-{last} are to be loaded, and segment {segment.blocks} is"
+        for segment in catalog.segments(BlockRange(first, last))
     ]
     before, after = catalog.segment_at(first - 1), catalog.segment_at(last + 1)
     beside = [(before, run[0]), (run[-1], after)]

@@ -56,7 +56,7 @@ def _publish(
 
     @cache
     def is_published(blocks: BlockRange) -> bool:
-        return not unpublished(tuple(catalog.segments_over(blocks)))
+        return not unpublished(tuple(segment.blocks for segment in catalog.segments(blocks)))
 
     def published(volume: Volume) -> bool:
         with turn:  # tables are asked for side by side, about the same volumes

@@ -88,9 +88,9 @@ def _other_text(name: str, receipt: Receipt) -> Published:
 
 
 def _loaded(catalog: Catalog, segments: Sequence[BlockRange]) -> Mapping[BlockRange, LoadedSegment]:
-    """These segments and their neighbours, whatever else is loaded."""
+    """These segments, and what is loaded between them."""
     hull = BlockRange(segments[0].first, segments[-1].last)
-    return catalog.segments_over(hull)
+    return {segment.blocks: segment for segment in catalog.segments(hull)}
 
 
 def replace_published(
@@ -104,7 +104,7 @@ def replace_published(
     catalog = site.loaded_catalog()
     archive = site.archive(catalog.chain_id)
     receipts = [receipt for receipt in site.receipts(segments) if receipt.table in tables]
-    report = _publish_parts(site, archive, receipts, catalog.segments, correction)
+    report = _publish_parts(site, archive, receipts, _loaded(catalog, segments), correction)
     for receipt in receipts:
         site.stage.remove(archive.chain_id, receipt.table, receipt.blocks)
     return report

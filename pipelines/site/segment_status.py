@@ -6,11 +6,13 @@ requested, so a run that was killed, or done elsewhere, changes nothing about wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
+
+import pyarrow as pa
 
 from exporters.archive.sound_documents import sound_index
 from exporters.archive.sums import Completeness, completeness
@@ -19,9 +21,9 @@ from pipelines.site.site import Site, at_one_look
 from transforms.block_range import BlockRange
 from transforms.coverage import inside
 from transforms.errors import ConflictError, IntegrityError
-from transforms.segments.id_chain import IdChain, id_chain, index_contradiction
+from transforms.segments.id_chain import IdChain, IdRun, id_chain, index_contradiction, other_id
 from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.manifests.segment_list import SegmentList
+from transforms.warehouse.manifests.manifest_rows import blocks_of
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.survey import Survey
 
@@ -99,7 +101,7 @@ class SiteStatus:
     @property
     def ids(self) -> IdReport:
         """How far the chain of ids of what is loaded is proven, and what contradicts it."""
-        return id_report(self.catalog.segment_lists() if self.catalog else ())
+        return id_report(self.catalog.segment_rows() if self.catalog else ())
 
 
 def _without(
@@ -158,11 +160,26 @@ class IdReport:
         yield from self.index
 
 
-def id_report(lists: Sequence[SegmentList]) -> IdReport:
-    """Hold the ids of segments, ascending by block, against each other."""
-    index = tuple(
-        (key, index_contradiction(key, own, index_id))
-        for segments in lists
-        for key, own, index_id in segments.index_claims()
-    )
-    return IdReport(id_chain(run for segments in lists for run in segments.id_runs()), index)
+def id_report(volumes: Iterable[pa.Table]) -> IdReport:
+    """Hold the ids of the segments of volumes, ascending by block, against each other."""
+    runs: list[IdRun] = []
+    index: list[tuple[str, str]] = []
+    for rows in volumes:
+        runs += _id_runs(rows)
+        claims = (rows[name].to_pylist() for name in ("source_key", "segment_id", "index_id"))
+        index += [
+            (key, index_contradiction(key, own, claim))
+            for key, own, claim in zip(*claims, strict=True)
+            if other_id(own, claim)
+        ]
+    return IdReport(id_chain(runs), tuple(index))
+
+
+def _id_runs(rows: pa.Table) -> Iterable[IdRun]:
+    """The segments of a volume, as one run where each names the one before it: it has no gap."""
+    ids, before = rows["segment_id"].to_pylist(), rows["previous_id"].to_pylist()
+    if before[1:] == ids[:-1]:
+        first, last = blocks_of(rows.slice(0, 1))[0], blocks_of(rows.slice(len(ids) - 1))[0]
+        return [IdRun(first, last, ids[-1], before[0])]
+    blocks = blocks_of(rows)
+    return map(IdRun, blocks, blocks, ids, before)

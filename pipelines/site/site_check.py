@@ -78,7 +78,7 @@ class _Checks:
         """Check the warehouse, and the archive against it."""
         holding = yield from warehouse_findings(self.site.warehouse.backing, self.check)
         if holding is not None:
-            for place, what in id_report(holding.catalog.segment_lists()).findings():
+            for place, what in id_report(holding.catalog.segment_rows()).findings():
                 yield Finding(Problem.DISAGREEMENT, place, what, _OTHER_SOURCE)
         yield from self.archive(holding)
 

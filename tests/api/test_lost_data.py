@@ -247,13 +247,10 @@ def test_streams_end_with_the_sentence_when_files_are_lost(site: Site, harm: Har
             assert (caught.value.code, caught.value.message) == (_UNAVAILABLE, reason)
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/", "/api/v2/networkhistory/export?fromBlock=1&toBlock=90&table=TABLE_ORDERS"],
-)
 def test_a_request_that_needs_a_damaged_manifest_is_refused_with_its_name(
-    site: Site, path: str, monkeypatch: pytest.MonkeyPatch
+    site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    path = "/api/v2/networkhistory/export?fromBlock=1&toBlock=90&table=TABLE_ORDERS"
     given = settings(site.locations)
     rarely = replace(given.limits, lag_seconds=_HOUR)
     with serving(replace(given, limits=rarely)) as served, served.client() as client:

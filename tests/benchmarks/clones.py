@@ -26,7 +26,7 @@ from transforms.stores.folder_store import FolderStore
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.volume_storage import store_volume
 from transforms.warehouse.manifests.data_files import file_sql, write_sql
-from transforms.warehouse.manifests.manifest import manifest_receipts, read_manifest
+from transforms.warehouse.manifests.manifest import manifest_receipts, manifest_segments
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.warehouse import Warehouse
@@ -82,7 +82,7 @@ def _moved_rows(
 ) -> tuple[list[LoadedSegment], list[Receipt]]:
     """What is known of a run like `base`, the first segment of which is number `start` of all."""
     manifest = backing.files.path(base.file)
-    segments = [_moved(one, start) for one in read_manifest(manifest)]
+    segments = [_moved(one, start) for one in manifest_segments(manifest)]
     receipts = manifest_receipts([manifest])
     return segments, [replace(one, segment=_moved_name(one.segment, start)) for one in receipts]
 

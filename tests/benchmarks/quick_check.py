@@ -30,7 +30,7 @@ from tests.benchmarks.measure import measured
 from tests.benchmarks.scale_rows import command
 from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES
-from transforms.warehouse.manifests.manifest import manifest_receipts, read_manifest
+from transforms.warehouse.manifests.manifest import manifest_receipts, manifest_segments
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.warehouse import Warehouse
@@ -97,7 +97,7 @@ def _copies(path: Path) -> Iterator[Path]:
 
 def _entries(warehouse: Warehouse, volume: Volume) -> Iterator[Entry]:
     manifest = warehouse.backing.files.path(volume.file)
-    segments = {segment.blocks: segment for segment in read_manifest(manifest)}
+    segments = {segment.blocks: segment for segment in manifest_segments(manifest)}
     for receipt in manifest_receipts([manifest]):
         if receipt.table in HISTORY_TABLES:
             yield _entry(segments[receipt.blocks], receipt)

@@ -116,7 +116,7 @@ def _make_sources(place: Place) -> None:
     source, other = Path(place.settings.source), Path(place.with_one_new.source)
     for folder in (source, other):
         folder.mkdir()
-        for segment in catalog.segments.values():
+        for segment in catalog.segments():
             with (folder / segment.info.key).open("xb") as file:
                 file.truncate(segment.info.size)
     for blocks in place.new:

@@ -70,7 +70,7 @@ class Round:
                 if (info := backing.store.head(file.key)) is None or info.size != file.size
             ]
             assert lacking == [], f"snapshot {snapshot.number} names what is not there"
-            held = set(backing.catalog(snapshot).segments)
+            held = set(backing.catalog(snapshot).blocks)
             assert self.held <= held, "segments that were loaded are gone"
             self.held = held
         return snapshot
@@ -167,7 +167,7 @@ def _assert_right(round_: Round, snapshot: Snapshot) -> None:
     """Everything is there, once, exact, and nothing else is."""
     warehouse = round_.machines[1].warehouse()
     catalog = warehouse.loaded_catalog()
-    held = [segment.name for segment in catalog.segments.values()]
+    held = [segment.name for segment in catalog.segments()]
     assert held == [SegmentName.parse(path.name) for path in round_.segments]
     assert list(verify(warehouse)) == []
     for segment in round_.segments:

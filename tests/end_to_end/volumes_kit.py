@@ -23,9 +23,9 @@ from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.volume_storage import store_new
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.data_files import empty_sql, write_sql
-from transforms.warehouse.manifests.manifest import About, volume_of, write_manifest
+from transforms.warehouse.manifests.manifest import About, write_manifest
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
-from transforms.warehouse.manifests.shapes import Volume
+from transforms.warehouse.manifests.shapes import UNSTORED, Volume, shapes_of
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 
@@ -68,10 +68,9 @@ def bare_volume(
     receipts: Sequence[Receipt],
 ) -> Volume:
     """Store a volume without data files and without an index file."""
-    about = About(base.warehouse, base.number)
     blocks = BlockRange(segments[0].blocks.first, segments[-1].blocks.last)
+    volume = Volume("history", UNSTORED, blocks, 1, shapes_of(receipts))
     with scratch_folder(backing.scratch) as scratch:
         path = scratch / "manifest.parquet"
-        write_manifest(path, about, segments, receipts)
-        manifest = store_new(backing, "manifests", blocks, path)
-    return volume_of(manifest, about, segments, receipts)
+        write_manifest(path, About(base.warehouse, base.number, volume), segments, receipts)
+        return replace(volume, file=store_new(backing, "manifests", blocks, path))

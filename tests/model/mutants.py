@@ -114,8 +114,8 @@ MUTANTS = (
     _one(
         "a load forgets the segments that it lost a race for only in part",
         "transforms/warehouse/load/loader.py",
-        "            if segment.blocks in loaded:\n",
-        "            if loaded:\n",
+        "            if catalog.holds(segment.blocks):\n",
+        "            if catalog.segments(volume.blocks):\n",
     ),
     _one(
         "a file that was put right stays refused",

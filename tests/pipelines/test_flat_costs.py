@@ -27,7 +27,6 @@ from transforms.stores.folder_store import FolderStore
 from transforms.warehouse.log.log import Log
 from transforms.warehouse.manifests import manifest
 from transforms.warehouse.manifests.manifest_rows import parse_segments
-from transforms.warehouse.manifests.segment_list import segment_list
 
 FEW, MANY = 2, 5
 _CALLS = ("head", "read", "list", "put_if_absent", "put_if_match", "fetch", "delete")
@@ -73,8 +72,7 @@ def _counted(settings: Settings) -> Iterator[Counter[str]]:
         snapshots = _counting_below(folder, calls, "snapshots", Log.read)
         patched.enter_context(patch.object(Log, "read", snapshots))
         patched.enter_context(patch(f"{manifest.__name__}.parse_segments", parsed))
-        for known in (manifest.read_manifest, segment_list):
-            known.cache_clear()
+        manifest.read_segments.cache_clear()
         yield calls
 
 

@@ -28,8 +28,7 @@ from transforms.warehouse.load.segment_checks import check_keys_and_heights
 from transforms.warehouse.load.volume_storage import store_volume
 from transforms.warehouse.log.addition import with_added
 from transforms.warehouse.manifests.data_files import ALL_TABLES, rows_sql
-from transforms.warehouse.manifests.manifest import manifest_receipts, read_columns
-from transforms.warehouse.manifests.manifest_rows import SEGMENTS, parse_segments
+from transforms.warehouse.manifests.manifest import manifest_receipts, manifest_segments
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.manifests.shapes import shapes_of
 from transforms.warehouse.merge.compaction import write_joined
@@ -102,7 +101,7 @@ def take_state(backing: Backing, manifest: Path, tables: Mapping[str, Path]) -> 
     `IntegrityError` where it does not render to what its manifest says, or is not of a segment that
     is loaded.
     """
-    (segment,) = parse_segments(read_columns(manifest, SEGMENTS.names))
+    (segment,) = manifest_segments(manifest)
     newest = backing.log.begin()
     loaded = backing.catalog(newest).segment_at(segment.blocks.first)
     if loaded is None or (loaded.blocks, loaded.sha256) != (segment.blocks, segment.sha256):

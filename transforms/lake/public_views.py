@@ -17,7 +17,7 @@ from transforms.duck import quote_text, working_connection
 from transforms.quoting import file_pattern
 from transforms.tables.registry import Column, fold_case
 from transforms.warehouse.manifests.data_files import empty_sql, rows_sql
-from transforms.warehouse.manifests.manifest import About, write_manifest
+from transforms.warehouse.manifests.manifest import write_empty
 from transforms.warehouse.manifests.shapes import Shape
 from transforms.warehouse.views.catalog_file import run_statements
 from transforms.warehouse.views.table_views import FileGroup, ViewedTable, Views
@@ -92,7 +92,7 @@ class PublicLake:
     def _empty_files(self, scratch: Path) -> dict[tuple[str, ...], Path]:
         """A new file without rows for each list of files."""
         manifest, conditions = scratch / "manifest.parquet", scratch / "conditions.json"
-        write_manifest(manifest, About("", 0), [], [])
+        write_empty(manifest)
         conditions.write_text('{"days": []}')
         empty = {self.manifests: manifest, (self.conditions,): conditions}
         with working_connection(scratch, size=0) as con:

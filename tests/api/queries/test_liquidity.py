@@ -126,7 +126,7 @@ def test_a_snapshot_tells_what_changed_in_its_segments_and_nothing_else(tmp_path
     load(source, tmp_path / "warehouse")
     with OpenSnapshots.open(open_warehouse(tmp_path / "warehouse")) as snapshots:
         with snapshots.reading() as reading:
-            before = reading.snapshot.segment_lists
+            before = reading.snapshot.segment_rows
             everything = changed_provisions(reading, {})
             assert changed_provisions(reading, before) == []
         assert _states(everything) == [
@@ -153,7 +153,7 @@ def test_a_newer_state_after_a_gap_is_sent_and_an_older_one_is_not(tmp_path: Pat
     load(source, tmp_path / "warehouse")
     with OpenSnapshots.open(open_warehouse(tmp_path / "warehouse")) as snapshots:
         with snapshots.reading() as reading:
-            before = reading.snapshot.segment_lists
+            before = reading.snapshot.segment_rows
         chain_folder(source, 2)
         load(source, tmp_path / "warehouse")
         snapshots.refresh()
@@ -173,7 +173,7 @@ def test_every_state_between_is_sent_in_order(tmp_path: Path) -> None:
     load_segment(1, (1, "PENDING", 5))
     with OpenSnapshots.open(open_warehouse(tmp_path / "warehouse")) as snapshots:
         with snapshots.reading() as reading:
-            before = reading.snapshot.segment_lists
+            before = reading.snapshot.segment_rows
         load_segment(11, (1, "ACTIVE", 12), (2, "PENDING", 12), (1, "UNDEPLOYED", 14))
         load_segment(21, (1, "CANCELLED", 22))
         snapshots.refresh()

@@ -31,7 +31,7 @@ def _chain(settings: Settings, *broken: int, count: int = 3) -> list[str]:
 
 
 def _report(site: Site) -> IdReport:
-    return id_report(site.loaded_catalog().segment_lists())
+    return id_report(site.loaded_catalog().segment_rows())
 
 
 def _findings(site: Site) -> list[tuple[str, str]]:

@@ -35,7 +35,7 @@ def _chain(folder: Path, count: int, start: int = 0, previous: str = "") -> list
 
 def _held(root: Path) -> list[LoadedSegment]:
     catalog = open_warehouse(root).catalog()
-    return list(catalog.segments.values()) if catalog else []
+    return catalog.segments() if catalog else []
 
 
 def _loaded(report: LoadReport) -> list[str]:

@@ -140,7 +140,7 @@ def _assert_whole(warehouse: Warehouse, segments: list[Path]) -> None:
     """The warehouse holds exactly these segments, each once, and all of it is provably right."""
     catalog = warehouse.catalog()
     assert catalog is not None
-    held = [segment.name.file_name for segment in catalog.segments.values()]
+    held = [segment.name.file_name for segment in catalog.segments()]
     assert held == [segment.name for segment in segments]
     heights = "select count(*), count(distinct height) from blocks"
     assert query(warehouse, heights) == [(2 * len(segments), 2 * len(segments))]

@@ -52,7 +52,7 @@ def test_a_refusal_is_kept_where_a_rival_loaded_the_other_segments(tmp_path: Pat
     ours = open_warehouse(tmp_path / "warehouse", tmp_path / "ours")
     interrupted = _Interrupted(lambda: _load(rival, source, [good.name], MemorySink()))
     _load(ours, source, [bad.name, good.name], interrupted)
-    assert len(ours.loaded_catalog().segments) == 1
+    assert len(ours.loaded_catalog().blocks) == 1
     assert list(quarantine_reasons(ours)) == [bad.name]
 
 
@@ -64,7 +64,7 @@ def test_what_a_rival_loaded_first_is_no_load_of_ours(tmp_path: Path) -> None:
     sink = _Interrupted(lambda: _load(rival, source, names[:1], MemorySink()))
     report = ours.load(source, ours.survey(source).pending, sink)
     assert {str(receipt.blocks) for receipt in report.receipts} == {"3-4"}
-    assert [str(blocks) for blocks in ours.loaded_catalog().segments] == ["1-2", "3-4"]
+    assert [str(blocks) for blocks in ours.loaded_catalog().blocks] == ["1-2", "3-4"]
     assert not report.failures
 
 
@@ -118,5 +118,5 @@ def test_volumes_of_a_rival_do_not_make_a_repair_ask_for_a_choice(tmp_path: Path
     store = _Rivalled(tmp_path / "warehouse")
     store.first = lambda: _follow(tmp_path / "in", rival, [1, 2])
     report = repair(Backing(store, tmp_path / "ours"))
-    assert len(rival.loaded_catalog().segments) == 3
+    assert len(rival.loaded_catalog().blocks) == 3
     assert report.findings == []

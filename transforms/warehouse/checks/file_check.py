@@ -82,7 +82,7 @@ def _rows_problem(
     (table,) = (name for name, data in volume.data.items() if data == file)
     if table == ALL_TABLES:
         return rendering_problem(con, path, manifest_receipts([manifest]), scratch)
-    receipts = [*manifest_receipts([manifest], table=table)]
+    receipts = manifest_receipts([manifest], table=table)
     return (
         types_problem(con, path, file_columns(table, volume.shapes[table].column_list()))
         or rows_problem(con, path, receipts)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress, islice, takewhile
 from pathlib import Path
-from typing import TypeVar
+
+import pyarrow as pa
 
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import RangeError
@@ -18,9 +19,13 @@ from transforms.stores.store import Store
 from transforms.warehouse.files.local_files import LocalFiles
 from transforms.warehouse.files.lost_files import absent_files
 from transforms.warehouse.log.snapshot import Snapshot
-from transforms.warehouse.manifests.manifest import manifest_receipts, read_manifest
+from transforms.warehouse.manifests.manifest import (
+    manifest_receipts,
+    manifest_segments,
+    read_segments,
+)
+from transforms.warehouse.manifests.manifest_rows import blocks_of
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
-from transforms.warehouse.manifests.segment_list import SegmentList, segment_list
 from transforms.warehouse.manifests.shapes import Extent, Volume
 
 SPAM_CAPTURES = "spam_captures"
@@ -53,41 +58,43 @@ class Catalog:
         """The volumes of current-state tables, ascending by block: one per schema version."""
         return self.snapshot.states()
 
-    @cached_property
-    def segments(self) -> Mapping[BlockRange, LoadedSegment]:
-        """Every loaded segment, from the manifests; those of a bucket are fetched once."""
-        segments = (
-            entry for path in self._manifests(self._history) for entry in read_manifest(path)
-        )
-        return {segment.blocks: segment for segment in segments}
+    def segments(self, blocks: BlockRange | None = None) -> list[LoadedSegment]:
+        """The loaded segments, ascending; with `blocks`, those that hold any of these.
+
+        The manifests of a bucket that they are in are fetched once.
+        """
+        volumes = self._history if blocks is None else self.volumes_over(blocks)
+        lists = (manifest_segments(path, blocks) for path in self._manifests(volumes))
+        return [segment for segments in lists for segment in segments]
 
     @cached_property
     def blocks(self) -> tuple[BlockRange, ...]:
         """The blocks of every loaded segment, ascending: a quarter of the work of `segments`."""
-        return tuple(blocks for segments in self.segment_lists() for blocks in segments.blocks)
+        return tuple(blocks for rows in self.segment_rows() for blocks in blocks_of(rows))
 
     def held(self) -> LoadedSegments:
         """What need not be loaded again, for judging a source by its listing."""
         sizes: dict[str, int] = {}
-        for segments in self.segment_lists():
-            sizes.update(zip(segments.keys, segments.sizes, strict=True))
+        for rows in self.segment_rows():
+            keys = rows["source_key"].to_pylist()
+            sizes.update(zip(keys, rows["source_size"].to_pylist(), strict=True))
             if self.snapshot.losses:
-                for key in compress(segments.keys, map(self._is_lost, segments.blocks)):
+                for key in compress(keys, map(self._is_lost, blocks_of(rows))):
                     del sizes[key]
         runs = tuple(contiguous_runs(v.blocks for v in self._history)) if sizes else ()
         return LoadedSegments(self.chain_id if sizes else "", sizes, self._name_over, runs)
 
     def _name_over(self, blocks: BlockRange) -> SegmentName | None:
-        segments = self._sharing(blocks)
+        segments = self.segments(blocks)
         return next((s.name for s in segments if not self._is_lost(s.blocks)), None)
 
     def _is_lost(self, blocks: BlockRange) -> bool:
         """Whether a segment has to be loaded again, as the state after it was lost."""
         return any(loss.touches(blocks) for loss in self.snapshot.losses)
 
-    def segment_lists(self) -> list[SegmentList]:
-        """All loaded segments as columns, ascending, a list for each volume."""
-        return [*map(segment_list, self._manifests(self._history))]
+    def segment_rows(self) -> list[pa.Table]:
+        """All loaded segments, ascending, as the rows of each manifest."""
+        return [*map(read_segments, self._manifests(self._history))]
 
     def _manifests(self, volumes: Iterable[Volume]) -> list[Path]:
         """The manifests of volumes, on this machine."""
@@ -95,30 +102,23 @@ class Catalog:
         self.files.bring(manifests)
         return [*map(self.files.path, manifests)]
 
+    def segment_at(self, block: int) -> LoadedSegment | None:
+        """The loaded segment that covers a block; reads the manifest of one volume."""
+        return None if block < 0 else next(iter(self.segments(BlockRange(block, block))), None)
+
     def holds(self, blocks: BlockRange) -> bool:
         """Whether exactly this segment is loaded; reads the manifest of one volume."""
-        return any(segment.blocks == blocks for segment in self._sharing(blocks))
+        return any(segment.blocks == blocks for segment in self.segments(blocks))
 
     def needs(self, blocks: BlockRange) -> bool:
         """Whether a segment is to be loaded, for the first time or again."""
         return self._is_lost(blocks) or not self.holds(blocks)
 
-    def segments_over(self, blocks: BlockRange) -> Mapping[BlockRange, LoadedSegment]:
-        """The loaded segments of the volumes that hold any of these blocks."""
-        return self.of_volumes(self.volumes_over(blocks)).segments
-
-    def segment_at(self, block: int) -> LoadedSegment | None:
-        """The loaded segment that covers a block; reads the manifest of one volume."""
-        return None if block < 0 else next(self._sharing(BlockRange(block, block)), None)
-
-    def _sharing(self, blocks: BlockRange) -> Iterator[LoadedSegment]:
-        """The loaded segments that share one of these blocks, ascending."""
-        for path in self._manifests(self.volumes_over(blocks)):
-            yield from _over(read_manifest(path), blocks)
-
     def volumes_over(self, blocks: BlockRange) -> Iterator[Volume]:
         """The volumes of history that hold any of these blocks, ascending."""
-        return _over(self._history, blocks)
+        start = bisect_left(self._history, blocks.first, key=lambda volume: volume.blocks.last)
+        following = islice(self._history, start, None)
+        return takewhile(lambda volume: volume.blocks.first <= blocks.last, following)
 
     @cached_property
     def _history(self) -> list[Volume]:
@@ -143,7 +143,7 @@ class Catalog:
         self.files.bring([file])
         return self.files.path(file)
 
-    def receipts(self, blocks: BlockRange, table: str | None = None) -> Iterator[Receipt]:
+    def receipts(self, blocks: BlockRange, table: str | None = None) -> list[Receipt]:
         """The receipts of segments that begin in these blocks, ascending by block, then by table.
 
         With `table`, they are those of one.
@@ -176,12 +176,3 @@ class Catalog:
         """The snapshot with these of its volumes only."""
         snapshot = self.snapshot.with_volumes(list(volumes))
         return replace(self, snapshot=snapshot)
-
-
-_Part = TypeVar("_Part", LoadedSegment, Volume)
-
-
-def _over(parts: Sequence[_Part], blocks: BlockRange) -> Iterator[_Part]:
-    """Those that share one of these blocks, of parts that ascend and do not overlap."""
-    start = bisect_left(parts, blocks.first, key=lambda part: part.blocks.last)
-    return takewhile(lambda part: part.blocks.first <= blocks.last, islice(parts, start, None))

@@ -108,16 +108,15 @@ class Loader:
             self.report.volumes.append(volume.key)
             return
         # Another process loaded some of these segments while we did.
-        loaded = self.backing.catalog(snapshot).segments_over(volume.blocks)
+        catalog = self.backing.catalog(snapshot)
         for segment in group:
-            if segment.blocks in loaded:
+            if catalog.holds(segment.blocks):
                 continue
-            for blocks, other in loaded.items():
-                if blocks.overlaps(segment.blocks):
-                    raise SegmentError(
-                        f"{segment.file.info.key} covers blocks that {other.name.file_name}, "
-                        "loaded in the meantime, covers too: remove the one that is wrong"
-                    )
+            for other in catalog.segments(segment.blocks):
+                raise SegmentError(
+                    f"{segment.file.info.key} covers blocks that {other.name.file_name}, "
+                    "loaded in the meantime, covers too: remove the one that is wrong"
+                )
             self._load_volume([segment])
 
     def _stored(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from transforms.block_range import BlockRange
@@ -16,10 +17,9 @@ from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.data_files import ALL_TABLES, rows_sql
 from transforms.warehouse.manifests.data_files import FOLDER as DATA
 from transforms.warehouse.manifests.file_names import INDEX, MANIFESTS, STATE
-from transforms.warehouse.manifests.manifest import About, volume_of, write_manifest
-from transforms.warehouse.manifests.manifest_rows import read_times
+from transforms.warehouse.manifests.manifest import About, write_manifest
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
-from transforms.warehouse.manifests.shapes import Volume, shapes_of
+from transforms.warehouse.manifests.shapes import UNSTORED, Shape, Times, Volume, shapes_of
 
 _TYPE = "application/octet-stream"
 
@@ -52,10 +52,9 @@ def store_volume(
     built.
     """
     blocks = BlockRange(segments[0].blocks.first, segments[-1].blocks.last)
-    shapes, times = shapes_of(receipts), None
-    if "blocks" in data and "vega_time" in shapes["blocks"].columns:
-        columns = shapes["blocks"].column_list()
-        times = read_times(con, rows_sql("blocks", columns, [data["blocks"]]))
+    version, shapes = max(segment.name.version for segment in segments), shapes_of(receipts)
+    times = _times(con, shapes["blocks"], data["blocks"]) if "blocks" in data else None
+    kind, folder = ("state", STATE) if ALL_TABLES in data else ("history", MANIFESTS)
 
     def put(file: tuple[str, Path]) -> StoredFile:
         return store_new(backing, file[0], blocks, file[1])
@@ -63,17 +62,26 @@ def store_volume(
     with scratch_folder(backing.scratch) as scratch:
         folders = (STATE if table == ALL_TABLES else f"{DATA}/{table}" for table in data)
         files = [*zip(folders, data.values(), strict=True)]
-        if path := write_index(con, scratch, run_sources(data, shapes)):
-            files.append((INDEX, path))
+        if lookups := write_index(con, scratch, run_sources(data, shapes)):
+            files.append((INDEX, lookups))
         stored = [*asked_together(backing.store, put, files)]
-        index = stored.pop() if path else None
+        index = stored.pop() if lookups else None
         rows = dict(zip(data, stored, strict=True))
-        about = About(base.warehouse, base.number, rows, index, times)
-        manifest_path = scratch / "manifest.parquet"
-        write_manifest(manifest_path, about, segments, receipts)
-        folder = STATE if ALL_TABLES in data else MANIFESTS
-        manifest = store_new(backing, folder, blocks, manifest_path)
-    return volume_of(manifest, about, segments, receipts)
+        volume = Volume(kind, UNSTORED, blocks, version, shapes, rows, index, times)
+        path = scratch / "manifest.parquet"
+        write_manifest(path, About(base.warehouse, base.number, volume), segments, receipts)
+        return replace(volume, file=store_new(backing, folder, blocks, path))
+
+
+def _times(con: Connection, shape: Shape, path: Path) -> Times | None:
+    """The first and last time of the blocks in a data file."""
+    if "vega_time" not in shape.columns:
+        return None
+    ((first, last),) = con.execute(
+        "select epoch_us(min(vega_time)), epoch_us(max(vega_time)) "  # noqa: S608 - quoted
+        f"from {rows_sql('blocks', shape.column_list(), [path])} where isfinite(vega_time)"
+    ).fetchall()
+    return None if first is None else (first, last)
 
 
 def store_file(store: Store, key: str, sha256: str, path: Path) -> StoredFile:

@@ -6,20 +6,23 @@ in the manifests of the volumes, so that a snapshot of 75,000 segments stays bel
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import astuple, dataclass, field, replace
-from typing import Any
 from uuid import uuid4
 
-from transforms.block_range import BlockRange
 from transforms.errors import ConfigError
 from transforms.objects import StoredFile
 from transforms.sealed import seal, unseal
 from transforms.segments.quarantine import QuarantinedFile
 from transforms.warehouse.log.losses import CAPTURES, Loss, volume_losses
-from transforms.warehouse.manifests.data_files import data_files
-from transforms.warehouse.manifests.file_names import named_file
-from transforms.warehouse.manifests.shapes import Shape, Volume
+from transforms.warehouse.manifests.shapes import (
+    Shape,
+    Volume,
+    file_row,
+    parse_file,
+    parse_volume,
+    volume_row,
+)
 
 FORMAT = 1
 
@@ -141,8 +144,8 @@ def dump_snapshot(snapshot: Snapshot) -> bytes:
             "time": snapshot.time,
             "chain": snapshot.chain_id,
             "shapes": shapes,
-            "volumes": [_volume_row(volume, places) for volume in snapshot.volumes],
-            "captures": _file_row(snapshot.captures),
+            "volumes": [volume_row(volume, places) for volume in snapshot.volumes],
+            "captures": file_row(snapshot.captures),
             "quarantine": [refused.dump() for refused in snapshot.quarantine],
             "dropped": [*snapshot.dropped.items()],
             "losses": [astuple(loss) for loss in snapshot.losses],
@@ -167,8 +170,8 @@ def parse_snapshot(data: bytes, place: str) -> Snapshot:
         row["commit"],
         row["time"],
         row["chain"],
-        tuple(_volume(entry, shapes) for entry in row["volumes"]),
-        _file(row["captures"]),
+        tuple(parse_volume(entry, shapes) for entry in row["volumes"]),
+        parse_file(row["captures"]),
         tuple(map(QuarantinedFile.parse, row["quarantine"])),
         dict(row["dropped"]),
         tuple(Loss(*loss) for loss in row["losses"]),
@@ -187,45 +190,3 @@ def _listed_shapes(volumes: Iterable[Volume]) -> tuple[list[object], Mapping[int
             row = (tuple(shape.columns.items()), tuple(sorted(shape.raw)))
             places[id(shape)] = rows.setdefault(row, len(rows))
     return [*rows], places
-
-
-def _volume_row(volume: Volume, places: Mapping[int, int]) -> dict[str, object]:
-    """A volume: of each table its shape and, where it has rows, the hash and size of its file."""
-    tables: dict[str, list[object]] = {
-        table: [places[id(shape)]] for table, shape in volume.shapes.items()
-    }
-    for table, file in volume.data.items():
-        tables.setdefault(table, [None]).extend((file.sha256, file.size))
-    return {
-        "kind": volume.kind,
-        "file": _file_row(volume.file),
-        "blocks": [volume.blocks.first, volume.blocks.last],
-        "version": volume.version,
-        "tables": tables,
-        "index": _file_row(volume.index),
-        "times": volume.times,
-    }
-
-
-def _volume(row: Mapping[str, Any], shapes: Sequence[Shape]) -> Volume:
-    """A volume; it shares its shapes, which nobody changes, with others."""
-    blocks, tables = BlockRange(*row["blocks"]), row["tables"].items()
-    return Volume(
-        row["kind"],
-        named_file(*row["file"]),
-        blocks,
-        row["version"],
-        {table: shapes[place] for table, (place, *_) in tables if place is not None},
-        data_files(blocks, {table: file for table, (_, *file) in tables if file}),
-        _file(row["index"]),
-        (row["times"][0], row["times"][1]) if row["times"] else None,
-    )
-
-
-def _file_row(file: StoredFile | None) -> tuple[str, int] | None:
-    """A file's row; its hash stands in its key."""
-    return (file.key, file.size) if file else None
-
-
-def _file(row: Sequence[Any] | None) -> StoredFile | None:
-    return named_file(*row) if row else None

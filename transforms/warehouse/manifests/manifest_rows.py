@@ -1,24 +1,25 @@
-"""The rows of segments and receipts, as manifests have them."""
+"""The rows of `strata.segments` and `strata.receipts` as Arrow has them, and objects of some.
+
+A history has 75,000 segments, with a receipt for each table: as objects they take 100 MB.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from operator import methodcaller
 from typing import Any
 
 import pyarrow as pa
 
 from transforms.block_range import BlockRange
-from transforms.duck import Connection
 from transforms.objects import ObjectInfo
 from transforms.segments.segment_name import SegmentName
-from transforms.warehouse.manifests.receipts import (
-    LoadedSegment,
-    Receipt,
-    dump_columns,
-    parse_columns,
-)
-from transforms.warehouse.manifests.shapes import Times
+from transforms.tables.registry import Column, TableSchema
+from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 
 SEGMENTS = pa.schema(
     [
@@ -37,6 +38,8 @@ SEGMENTS = pa.schema(
         ("index_id", pa.string()),
     ]
 )
+NAME = SEGMENTS.names[:4]
+"""The columns that name a segment; its receipts have them, too."""
 
 RECEIPTS = pa.schema(
     [
@@ -48,35 +51,44 @@ RECEIPTS = pa.schema(
         ("raw_cells", pa.string()),
     ]
 )
+MANIFEST = SEGMENTS.append(pa.field("receipts", pa.list_(pa.struct([*RECEIPTS]))))
+RECEIPT_ROWS = pa.schema([*(SEGMENTS.field(name) for name in NAME), *RECEIPTS])
+_value = methodcaller("as_py")
 
 
-def read_times(con: Connection, blocks: str) -> Times | None:
-    """The first and last time of blocks; `blocks` is SQL for their rows."""
-    ((first, last),) = con.execute(
-        "select epoch_us(min(vega_time)), epoch_us(max(vega_time)) "  # noqa: S608 - quoted
-        f"from {blocks} where isfinite(vega_time)"
-    ).fetchall()
-    return None if first is None else (first, last)
+def rows_over(rows: pa.Table, blocks: BlockRange) -> pa.Table:
+    """The rows, which ascend, of segments that hold any of these blocks."""
+    start = bisect_left(rows["last_block"], blocks.first, key=_value)
+    stop = bisect_right(rows["first_block"], blocks.last, key=_value)
+    return rows.slice(start, stop - start)
 
 
-def parse_segments(table: pa.Table) -> list[LoadedSegment]:
-    """Segments from the rows of `strata.segments`, whose columns are those of `SEGMENTS`."""
-    return [LoadedSegment(_name(row[:4]), ObjectInfo(*row[4:7]), *row[7:]) for row in _rows(table)]
+def blocks_of(rows: pa.Table) -> list[BlockRange]:
+    """The blocks of the segment of each row."""
+    return [*map(BlockRange, rows["first_block"].to_pylist(), rows["last_block"].to_pylist())]
 
 
-def read_receipts(con: Connection, query: str, values: Mapping[str, str | None]) -> list[Receipt]:
-    """Read receipts by a query over `strata.receipts` with its bound values."""
-    receipts = []
-    for *name, table, columns, rows, size, sha256, raw in _rows(
-        con.sql(query, params=dict(values)).to_arrow_table()
-    ):
-        schema, cells = parse_columns(table, columns), json.loads(raw)
-        receipts.append(Receipt(_name(name), schema, rows, size, sha256, cells))
-    return receipts
+def parse_segments(rows: pa.Table) -> list[LoadedSegment]:
+    """The segments of rows that have the columns of `SEGMENTS`."""
+    return [LoadedSegment(_name(row[:4]), ObjectInfo(*row[4:7]), *row[7:]) for row in _cells(rows)]
 
 
-def _rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
-    return zip(*(column.to_pylist() for column in table.columns), strict=True)
+def parse_receipts(rows: pa.Table) -> list[Receipt]:
+    """The receipts of rows that have the columns of `RECEIPT_ROWS`."""
+    return [
+        Receipt(_name(name), parse_columns(table, columns), rows, size, sha256, json.loads(raw))
+        for *name, table, columns, rows, size, sha256, raw in _cells(rows)
+    ]
+
+
+@lru_cache(maxsize=1024)
+def parse_columns(table: str, text: str) -> TableSchema:
+    """A table's schema from its columns as JSON; equal columns are one schema."""
+    return TableSchema(table, tuple(Column(name, kind) for name, kind in json.loads(text)))
+
+
+def _cells(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
+    return zip(*(column.to_pylist() for column in rows.columns), strict=True)
 
 
 def _name(cells: Sequence[Any]) -> SegmentName:
@@ -84,27 +96,28 @@ def _name(cells: Sequence[Any]) -> SegmentName:
     return SegmentName(chain_id, version, BlockRange(first, last))
 
 
-def segment_rows(segments: Iterable[LoadedSegment]) -> list[dict[str, Any]]:
-    """The rows of `strata.segments`."""
-    cells = (
-        (
-            *(each.name.chain_id, each.name.version, each.blocks.first, each.blocks.last),
-            *(each.info.key, each.info.size, each.info.version),
-            *(each.sha256, each.segment_id, each.previous_id),
-            *(each.rows, each.bytes, each.index_id),
-        )
-        for each in segments
-    )
-    return [dict(zip(SEGMENTS.names, row, strict=True)) for row in cells]
-
-
-def receipt_rows(receipts: Iterable[Receipt]) -> list[dict[str, Any]]:
-    """The rows of `strata.receipts`, without what the segment's row says."""
-    cells = (
-        (
-            *(each.table, dump_columns(each.schema), each.rows, each.bytes, each.sha256),
+def manifest_rows(
+    segments: Iterable[LoadedSegment], receipts: Iterable[Receipt]
+) -> Iterator[dict[str, Any]]:
+    """The rows of a manifest, which have `MANIFEST`: of these segments with their receipts."""
+    lists = defaultdict[BlockRange, list[dict[str, Any]]](list)
+    for each in sorted(receipts, key=lambda receipt: receipt.table):
+        own = (
+            *(each.table, _columns_text(each.schema), each.rows, each.bytes, each.sha256),
             json.dumps(dict(each.raw_cells)),
         )
-        for each in receipts
-    )
-    return [dict(zip(RECEIPTS.names, row, strict=True)) for row in cells]
+        lists[each.blocks].append(dict(zip(RECEIPTS.names, own, strict=True)))
+    for segment in segments:
+        name, info = segment.name, segment.info
+        row = (
+            *(name.chain_id, name.version, name.blocks.first, name.blocks.last),
+            *(info.key, info.size, info.version),
+            *(segment.sha256, segment.segment_id, segment.previous_id),
+            *(segment.rows, segment.bytes, segment.index_id, lists[segment.blocks]),
+        )
+        yield dict(zip(MANIFEST.names, row, strict=True))
+
+
+def _columns_text(schema: TableSchema) -> str:
+    """A schema's columns as JSON: `[[name, type], ...]`."""
+    return json.dumps([[column.name, column.type] for column in schema.columns])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -10,7 +9,7 @@ from transforms.block_range import BlockRange
 from transforms.objects import ObjectInfo
 from transforms.segments.id_chain import IdRun
 from transforms.segments.segment_name import SegmentName
-from transforms.tables.registry import Column, TableSchema
+from transforms.tables.registry import TableSchema
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +65,3 @@ class LoadedSegment:
     def id_run(self) -> IdRun:
         """The segment as the chain of ids has it."""
         return IdRun(self.blocks, self.blocks, self.segment_id, self.previous_id)
-
-
-def dump_columns(schema: TableSchema) -> str:
-    """Write a schema's columns as JSON: `[[name, type], ...]`."""
-    return json.dumps([[column.name, column.type] for column in schema.columns])
-
-
-def parse_columns(table: str, text: str) -> TableSchema:
-    """Read a schema back from its JSON."""
-    return TableSchema(table, tuple(Column(name, kind) for name, kind in json.loads(text)))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from typing import Any
 
 from transforms.block_range import BlockRange
 from transforms.objects import StoredFile
 from transforms.tables.registry import Column, fold_case
-from transforms.warehouse.manifests.data_files import ALL_TABLES
+from transforms.warehouse.manifests.data_files import ALL_TABLES, data_files
+from transforms.warehouse.manifests.file_names import named_file
 from transforms.warehouse.manifests.receipts import Receipt
 
 
@@ -49,6 +51,9 @@ def shapes_of(receipts: Iterable[Receipt]) -> dict[str, Shape]:
         shapes.setdefault(schema.table, Shape()).merge(Shape(columns, raw))
     return shapes
 
+
+UNSTORED = StoredFile("", 0, "")
+"""The manifest of a volume that has none yet."""
 
 Times = tuple[int, int]
 """The first and last `vega_time` of blocks, in microseconds since 1970, UTC."""
@@ -119,3 +124,49 @@ class Volume:
     def files(self) -> list[StoredFile]:
         """All its files."""
         return [*self.row_files, *([self.index] if self.index else [])]
+
+
+def volume_row(volume: Volume, places: Mapping[int, int]) -> dict[str, object]:
+    """A volume: of each table its shape and, where it has rows, the hash and size of its file.
+
+    `places` are the numbers of shapes, by the `id` of the object; others are left out.
+    """
+    tables: dict[str, list[object]] = {
+        table: [places.get(id(shape))] for table, shape in volume.shapes.items()
+    }
+    for table, file in volume.data.items():
+        tables.setdefault(table, [None]).extend((file.sha256, file.size))
+    return {
+        "kind": volume.kind,
+        "file": file_row(volume.file),
+        "blocks": [volume.blocks.first, volume.blocks.last],
+        "version": volume.version,
+        "tables": tables,
+        "index": file_row(volume.index),
+        "times": volume.times,
+    }
+
+
+def parse_volume(row: Mapping[str, Any], shapes: Sequence[Shape]) -> Volume:
+    """A volume; it shares its shapes, which nobody changes, with others."""
+    blocks, tables = BlockRange(*row["blocks"]), row["tables"].items()
+    return Volume(
+        row["kind"],
+        named_file(*row["file"]),
+        blocks,
+        row["version"],
+        {table: shapes[place] for table, (place, *_) in tables if place is not None},
+        data_files(blocks, {table: file for table, (_, *file) in tables if file}),
+        parse_file(row["index"]),
+        (row["times"][0], row["times"][1]) if row["times"] else None,
+    )
+
+
+def file_row(file: StoredFile | None) -> tuple[str, int] | None:
+    """A file's row; its hash stands in its key."""
+    return (file.key, file.size) if file else None
+
+
+def parse_file(row: Sequence[Any] | None) -> StoredFile | None:
+    """A file from its row."""
+    return named_file(*row) if row else None

@@ -62,9 +62,9 @@ def _merge(
     backing: Backing, scratch: Path, volumes: Sequence[Volume], snapshot: Snapshot
 ) -> Volume:
     """Write the merged volume and prove it; returns it as a snapshot will list it."""
-    catalog = backing.catalog(snapshot).of_volumes(volumes)
-    segments = [*catalog.segments.values()]
-    receipts = [*catalog.receipts(BlockRange(volumes[0].blocks.first, volumes[-1].blocks.last))]
+    catalog = backing.catalog(snapshot)
+    blocks = BlockRange(volumes[0].blocks.first, volumes[-1].blocks.last)
+    segments, receipts = catalog.segments(blocks), catalog.receipts(blocks)
     shapes, data = shapes_of(receipts), dict[str, Path]()
     with working_connection(scratch, memory_limit=backing.rendering_limit) as con:
         for table in sorted({table for volume in volumes for table in volume.data}):

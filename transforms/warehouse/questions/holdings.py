@@ -6,78 +6,68 @@ receipts of all volumes are read for it. What a volume holds never changes, so i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+
+import pyarrow as pa
 
 from transforms.block_range import BlockRange
 from transforms.bounded_cache import BoundedCache
-from transforms.duck import file_connection, quote_files
+from transforms.duck import file_connection
 from transforms.objects import StoredFile
 from transforms.segments.segment_name import SegmentName
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.data_files import rows_sql
-from transforms.warehouse.manifests.manifest import receipts_source
-from transforms.warehouse.manifests.receipt_columns import COLUMNS, ReceiptColumns
+from transforms.warehouse.manifests.manifest import read_receipts
+from transforms.warehouse.manifests.manifest_rows import RECEIPT_ROWS, rows_over
 from transforms.warehouse.manifests.shapes import Volume
 
-Ask = Callable[[str, list[Any]], Sequence[Sequence[Any]]]
-"""Gives the rows of a statement for its values."""
-
+_DICTIONARY = pa.dictionary(pa.int32(), pa.string())
+_ROWS = pa.schema(
+    [field.with_type(_DICTIONARY) if field.name == "columns" else field for field in RECEIPT_ROWS]
+)
 # Three tables of 75,000 segments.
-_CACHE_BYTES = 20 * 2**20
-_cache = BoundedCache[ReceiptColumns](_CACHE_BYTES)
+_CACHE_BYTES = 32 * 2**20
+_cache = BoundedCache[pa.Table](_CACHE_BYTES)
 # As many bring the memory of one statement to some MiB.
 _MANIFESTS_AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """One snapshot of a warehouse, as exports ask for it.
-
-    `ask` reads files, which are there (None: they are fetched, and read by a connection of its
-    own). `read` are the data files that were asked for.
-    """
+    """One snapshot of a warehouse, as exports ask for it; `read` are the data files it asked."""
 
     catalog: Catalog
-    ask: Ask | None = None
     read: set[Path] = field(default_factory=set)
 
-    def _rows(self, files: Sequence[StoredFile], sql: str, *values: object) -> Sequence[Any]:
-        """The rows of a statement that reads these files."""
-        if self.ask is not None:
-            return self.ask(sql, [*values])
-        with self.catalog.files.hold(files), file_connection(len(files)) as con:
-            return con.execute(sql, [*values]).fetchall()
+    def receipts(self, table: str, blocks: BlockRange) -> pa.Table:
+        """The receipts of a table in the segments that hold any of these blocks, ascending.
 
-    def receipts(self, table: str, blocks: BlockRange) -> ReceiptColumns:
-        """The receipts of a table in the segments that hold any of these blocks.
-
-        Manifests that were never read are asked for; of lost volumes they say it, too.
+        They are rows of `strata.receipts`, of which `columns` is a dictionary.
         """
         volumes = [*self.catalog.volumes_over(blocks)]
         keys = [(self.catalog.files.path(volume.file), table) for volume in volumes]
         receipts = [_cache.get(key) for key in keys]
-        unread = [number for number, columns in enumerate(receipts) if columns is None]
+        unread = [number for number, rows in enumerate(receipts) if rows is None]
         for at in range(0, len(unread), _MANIFESTS_AT_ONCE):
             some = unread[at : at + _MANIFESTS_AT_ONCE]
             together = self._read(table, [volumes[number].file for number in some])
             for number in some:
-                columns = together.over(volumes[number].blocks)
-                _cache.put(keys[number], columns, columns.memory)
-                receipts[number] = columns
-        return ReceiptColumns.joined(filter(None, receipts)).over(blocks)
+                rows = receipts[number] = rows_over(together, volumes[number].blocks)
+                _cache.put(keys[number], rows, rows.nbytes)
+        return rows_over(pa.concat_tables(receipts or [self._read(table, [])]), blocks)
 
-    def _read(self, table: str, manifests: Sequence[StoredFile]) -> ReceiptColumns:
-        """The receipts of a table in manifests of volumes that ascend."""
-        source = receipts_source(quote_files(map(self.catalog.files.path, manifests)))
-        sql = f"select {COLUMNS} from {source} where table_name = $1 order by first_block"  # noqa: S608
-        return ReceiptColumns.of(table, self._rows(manifests, sql, table))
+    def _read(self, table: str, manifests: Sequence[StoredFile]) -> pa.Table:
+        files = self.catalog.files
+        with files.hold(manifests):
+            rows = read_receipts([*map(files.path, manifests)], table=table)
+        # A copy: DuckDB gives memory free only when no column of its rows is left.
+        return pa.Table.from_pydict(rows.to_pydict(), _ROWS)
 
     def segments(self) -> list[SegmentName]:
         """All segments, ascending: what a message needs to say which range would be right."""
-        return [segment.name for segment in self.catalog.segments.values()]
+        return [segment.name for segment in self.catalog.segments()]
 
     def segment_times(self, volume: Volume) -> Sequence[tuple[int, int, int]]:
         """The first block of each of a volume's segments, and its first and last `vega_time`.
@@ -88,12 +78,13 @@ class Holdings:
         if file is None:
             return ()
         shape, path = volume.shapes["blocks"], self.catalog.files.path(file)
-        return self._rows(
-            [file],
-            "select _segment, epoch_us(min(vega_time)), epoch_us(max(vega_time)) "  # noqa: S608 - quoted
-            f"from {rows_sql('blocks', shape.column_list(), [path], shape.raw)} "
-            "where isfinite(vega_time) group by 1 order by 1",
-        )
+        self.read.add(path)
+        source = rows_sql("blocks", shape.column_list(), [path], shape.raw)
+        with self.catalog.files.hold([file]), file_connection() as con:
+            return con.execute(
+                "select _segment, epoch_us(min(vega_time)), epoch_us(max(vega_time)) "  # noqa: S608 - quoted
+                f"from {source} where isfinite(vega_time) group by 1 order by 1"
+            ).fetchall()
 
     def times(self, segment: BlockRange) -> tuple[int | None, int | None]:
         """The first and last `vega_time` of a segment; None without rows of blocks."""

@@ -40,11 +40,10 @@ from transforms.warehouse.manifests.file_names import (
 )
 from transforms.warehouse.manifests.manifest import (
     manifest_receipts,
+    manifest_segments,
     read_about,
-    read_manifest,
-    volume_of,
 )
-from transforms.warehouse.manifests.shapes import Volume
+from transforms.warehouse.manifests.shapes import Volume, shapes_of
 from transforms.warehouse.repair.older_log import lacking
 
 Advance = Callable[[int], None]
@@ -173,17 +172,16 @@ def _with_volume(
     check_whole(file)
     files.bring([file])
     path = files.path(file)
-    segments, about = read_manifest(path), read_about(path)
-    chain_id = segments[0].name.chain_id
+    about, chain_id = read_about(path, file), manifest_segments(path)[0].name.chain_id
     if completed.chain_id not in ("", chain_id):
         raise IntegrityError(f"it is of the chain {chain_id}, not {completed.chain_id}")
-    volume = volume_of(file, about, segments, [*manifest_receipts([path])])
+    volume = replace(about.volume, shapes=shapes_of(manifest_receipts([path])))
     if volume.index and damage(backing.store, volume.index):
         volume = replace(volume, index=None)
     grown = with_added(completed, chain_id, [volume])
     if grown == completed:
         return completed
-    for data in about.data.values():
+    for data in volume.data.values():
         check_whole(data)
     warehouse = completed.warehouse if completed.number else about.warehouse
     return replace(grown, warehouse=warehouse, number=max(completed.number, about.snapshot))

@@ -51,7 +51,7 @@ def later_volume(backing: Backing, snapshot: Snapshot | None, infos: Iterable[Ob
         with suppress(IntegrityError, FileNotFoundError):
             file = named_file(info.key, info.size)
             backing.files.bring([file])
-            about = read_about(backing.files.path(file))
+            about = read_about(backing.files.path(file), file)
             is_ours = snapshot is None or about.warehouse == snapshot.warehouse
             if is_ours and about.snapshot > number:
                 ends = f"ends with snapshot {number}" if number else "is lost"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,11 @@ from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES, known_tables, primary_key
 from transforms.warehouse.load import loader
 from transforms.warehouse.load.volumes import write_tables
-from transforms.warehouse.manifests.manifest import manifest_receipts, read_about, read_manifest
+from transforms.warehouse.manifests.manifest import (
+    manifest_receipts,
+    manifest_segments,
+    read_about,
+)
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
@@ -147,15 +152,14 @@ def test_a_data_file_has_its_rows_in_the_order_of_the_source(held: Held) -> None
 def test_a_manifest_says_what_was_loaded_and_where_it_lies(held: Held) -> None:
     volume = held.warehouse.loaded_catalog().history()[0]
     path = held.warehouse.cache / volume.key
-    assert [segment.blocks for segment in read_manifest(path)] == [
+    assert [segment.blocks for segment in manifest_segments(path)] == [
         BlockRange(1, 10),
         BlockRange(11, 20),
     ]
-    receipts = [*manifest_receipts([path])]
+    receipts = manifest_receipts([path])
     assert len(receipts) == 30
     assert len({receipt.table for receipt in receipts}) == 15
-    about = read_about(path)
-    assert (about.data, about.index, about.times) == (volume.data, volume.index, volume.times)
+    assert read_about(path, volume.file).volume == replace(volume, shapes={})
 
 
 def test_many_rows_and_files_come_back_in_order(tmp_path: Path) -> None:
@@ -257,7 +261,7 @@ def test_each_load_makes_one_snapshot(held: Held) -> None:
     assert catalog is not None
     assert catalog.snapshot.number == 3  # the first one is empty
     assert catalog.chain_id == "kit-chain"
-    assert list(catalog.segments) == [_FIRST, _SECOND, _THIRD]
+    assert list(catalog.blocks) == [_FIRST, _SECOND, _THIRD]
     assert [volume.blocks for volume in catalog.history()] == [BlockRange(1, 20), _THIRD]
 
 

@@ -32,7 +32,7 @@ from transforms.verifying.verification import Verification
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.log.log import snapshot_key
 from transforms.warehouse.log.snapshot import Snapshot, following
-from transforms.warehouse.manifests.manifest import read_manifest
+from transforms.warehouse.manifests.manifest import read_segments
 from transforms.warehouse.repair.log_repair import RepairReport, repair
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
@@ -252,9 +252,9 @@ def test_a_damaged_manifest_is_not_believed(sound: Path) -> None:
     said = set()
     for place in range(4, len(whole), 97):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        read_manifest.cache_clear()
+        read_segments.cache_clear()
         try:
-            read_manifest(path)
+            read_segments(path)
         except IntegrityError as error:
             said.add(str(error))
     assert said == {f"{path} is damaged: run strata repair and load its segments again"}
