@@ -1,7 +1,8 @@
 """Load with proof and parts beside DuckDB's plain CSV reader, on the same text.
 
 Run it: `python -m tests.benchmarks.load`. The limit is `create table as from read_csv(all_varchar)`
-of the same CSVs, one statement per file, one thread, into memory. Each figure comes from a process
+of the same CSVs, one statement per file, one thread, into memory; beside it stands the same into
+Parquet files. Each figure comes from a process
 of its own; processor seconds count, since the machine may be busy.
 """
 
@@ -76,6 +77,15 @@ def plain(texts: Sequence[Path]) -> None:
             con.execute(f"create table t{number} as from read_csv('{text}', all_varchar = true)")
 
 
+def plain_parquet(texts: Sequence[Path], folder: Path) -> None:
+    """Write each CSV file as Parquet with DuckDB, as text, one thread."""
+    folder.mkdir()
+    with duckdb.connect(config={"threads": 1}) as con:
+        for text in texts:
+            rows = f"from read_csv('{text}', all_varchar = true)"
+            con.execute(f"copy ({rows}) to '{folder / text.stem}.parquet' (format parquet)")
+
+
 def load(source: Path, home: Path, wanted: Sequence[str]) -> None:
     """Load the named segment files with proof and parts into a fresh warehouse."""
     warehouse, origin = open_warehouse(home / "warehouse"), Source(FolderStore(source))
@@ -145,7 +155,11 @@ def run(csv_bytes: int = CSV_BYTES, repeats: int = REPEATS) -> list[Row]:
         texts = _extract(zips, folder)
         limit = _median([measured(plain, texts) for _ in range(repeats)])
         per_mb = limit.cpu / total
-        rows = [Row("plain `read_csv(all_varchar)`", total, limit)]
+        written = [measured(plain_parquet, texts, folder / f"p{n}") for n in range(repeats)]
+        rows = [
+            Row("plain `read_csv(all_varchar)`", total, limit),
+            Row("plain `copy ... to` Parquet of the same", total, _median(written), per_mb),
+        ]
         source = zips[0].parent
         names = [path.name for path in zips]
         for count in (len(zips) // 2, len(zips)):

@@ -24,9 +24,8 @@ from transforms.tables.dialect import read_sql
 from transforms.tables.file_columns import file_rows
 from transforms.tables.registry import HISTORY_TABLES, Column, TableSchema
 from transforms.warehouse.load.proof import ProofError, proven_body
-from transforms.warehouse.load.raw_cells import row_counts
 from transforms.warehouse.load.row_text import row_text
-from transforms.warehouse.load.segment_checks import check_keys_and_heights
+from transforms.warehouse.load.segment_checks import check_keys_and_heights, row_counts
 from transforms.warehouse.manifests.data_files import empty_sql, rows_sql, write_sql
 from transforms.warehouse.manifests.receipts import Receipt
 
