@@ -116,7 +116,6 @@ class _ArchiveLoad:
             if state is not None and self._catalog.holds(state.blocks):
                 with self._refusing(state.blocks), scratch_folder(self.scratch) as folder:
                     self._load_state(state, folder)
-        self._name_lacking_states()
         return self.report
 
     @property
@@ -222,17 +221,6 @@ class _ArchiveLoad:
             tables[receipt.table] = table.fetch(its[0], folder)
         take_state(self.warehouse.backing, manifest, tables)
         self.report.states.append(file.blocks)
-
-    def _name_lacking_states(self) -> None:
-        """Say of which schema versions there is no state: the lake has the newest alone."""
-        there = {state.version for state in self._catalog.states()}
-        versions = {segment.name.version for segment in self.report.loaded} - there
-        if versions and there:
-            _log.warning(
-                "no current state of schema version %s was loaded, as a lake has the newest alone: "
-                "last rows of tables that became history are in warehouses made from segments",
-                ", ".join(map(str, sorted(versions))),
-            )
 
 
 def _is_due(blocks: BlockRange, needed: Sequence[BlockRange] | None) -> bool:

@@ -39,25 +39,21 @@ from transforms.warehouse.manifests.shapes import Volume
 class LakeCheck:
     """One check of one chain's lake.
 
-    `is_wanted` says that what is published should be in it. `holding` is what the chain's warehouse
-    holds; without one, the lake is checked by itself. Errors of the machine pass through.
+    `holding` is what the chain's warehouse holds, of which what is published should be in the lake;
+    without one, the lake is checked by itself. Errors of the machine pass through.
     """
 
     archive: Archive
     verification: Verification
     record: Record
-    is_wanted: bool = False
     holding: Holding | None = None
 
     def findings(self) -> Iterator[Finding]:
-        """Yield what is wrong; nothing, if all is well, or where there is no lake nor should be."""
+        """Yield what is wrong; nothing, if all is well."""
         # Before the logs: what is published meanwhile is not missed in them.
         published = self._published(self.holding) if self.holding else []
         lake = Lake(self.archive)
-        there = lake.look()
-        if not there and not self.is_wanted:
-            return
-        for name in sorted({*there, *(SEGMENT_TABLES if self.holding else ())}):
+        for name in sorted({*lake.look(), *(SEGMENT_TABLES if self.holding else ())}):
             yield from self._table(lake.table(name), published)
 
     def _published(self, holding: Holding) -> list[Volume]:

@@ -126,7 +126,7 @@ class _Checks:
             # What reads Parquet takes its time to import, which whoever has no lake need not pay.
             from exporters.verifying.verify_lake import LakeCheck
 
-            yield from LakeCheck(archive, check, record, is_wanted, held).findings()
+            yield from LakeCheck(archive, check, record, held).findings()
 
 
 def count_rows(check: Verification) -> Iterator[tuple[str, str, str]]:
