@@ -6,21 +6,17 @@ says when it was made. The database is made without asking for any file.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
-from transforms.block_range import BlockRange
 from transforms.duck import quote_text, working_connection
 from transforms.quoting import file_pattern
-from transforms.tables.registry import Column, fold_case
-from transforms.warehouse.manifests.data_files import empty_sql, rows_sql
+from transforms.warehouse.manifests.data_files import empty_sql
 from transforms.warehouse.manifests.manifest import write_empty
-from transforms.warehouse.manifests.shapes import Shape
 from transforms.warehouse.views.catalog_file import run_statements
-from transforms.warehouse.views.table_views import FileGroup, ViewedTable, Views
+from transforms.warehouse.views.table_views import ViewedTable, Views
 
 _HEADER = """\
 -- Chain {chain}, as Strata published it: views over the files of its lake at
@@ -97,40 +93,11 @@ class PublicLake:
         empty = {self.manifests: manifest, (self.conditions,): conditions}
         with working_connection(scratch, size=0) as con:
             for table in self.tables:
-                for group in table.groups:
-                    path = empty[group.files] = scratch / f"{len(empty)}.parquet"
-                    query = f"from {empty_sql(table.name, group.columns)}"
+                for files, columns in table.groups():
+                    path = empty[files] = scratch / f"{len(empty)}.parquet"
+                    query = f"from {empty_sql(table.name, columns)}"
                     con.execute(f"copy ({query}) to {quote_text(path)} (format parquet)")
         return empty
-
-
-def public_table(
-    name: str,
-    shape: Shape,
-    files: Iterable[tuple[str, tuple[str, ...]]],
-    state_of: BlockRange | None = None,
-) -> ViewedTable:
-    """A table of a lake; of each file there is the address, and the names of its columns.
-
-    `state_of` is the segment whose current state the rows are, None for a table of history. Their
-    file may be of an earlier segment, since which they are the same.
-    """
-
-    def rows(columns: Sequence[Column], listed: str) -> str:
-        source = rows_sql(name, columns, listed, shape.raw)
-        if state_of is None:
-            return source
-        return f"(select * replace ({state_of.first}::bigint as _segment) from {source})"  # noqa: S608 - quoted
-
-    alike: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
-    for address, names in files:
-        alike[names].append(address)
-    groups = []
-    for names, addresses in alike.items():
-        there = set(map(fold_case, names))
-        columns = [column for column in shape.column_list() if fold_case(column.name) in there]
-        groups.append(FileGroup(columns, tuple(addresses), partial(rows, columns)))
-    return ViewedTable(name, shape, groups, state_of.last if state_of else None)
 
 
 _DAY = (

@@ -27,13 +27,13 @@ from exporters.archive.sound_documents import CONDITIONS
 from exporters.lake.lake_files import Lake, lake_tables
 from exporters.lake.log.table_version import ActiveFile
 from transforms.errors import IntegrityError
-from transforms.lake.public_views import MADE, PublicLake, public_table
+from transforms.lake.public_views import MADE, PublicLake
 from transforms.scratch import scratch_folder
 from transforms.stores.store import asked_together, content_sha256, versioned
 from transforms.tables.registry import history_tables
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.views.catalog_views import table_shapes
-from transforms.warehouse.views.table_views import absent_names
+from transforms.warehouse.views.table_views import ViewedTable, absent_names
 
 _log = logging.getLogger(__name__)
 
@@ -109,7 +109,7 @@ class PublicDocuments:
             # Current state that is the same since an earlier segment was not published again.
             is_state = any(file.csv for file in files[name])
             state_of = max(file.blocks for file in (*files[name], *state)) if is_state else None
-            tables.append(public_table(name, shapes[name], its, state_of))
+            tables.append(ViewedTable(name, shapes[name], its, state_of))
         chain_id = self.lake.archive.chain_id
         address = f"{self.address}/{chain_id}"
         return PublicLake(

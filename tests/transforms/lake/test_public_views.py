@@ -7,8 +7,9 @@ from pathlib import Path
 import duckdb
 
 from tests.exporters.lake.lake_kit import named_files
-from transforms.lake.public_views import PublicLake, public_table
+from transforms.lake.public_views import PublicLake
 from transforms.warehouse.manifests.shapes import Shape
+from transforms.warehouse.views.table_views import ViewedTable
 
 _ADDRESS = "http://[::1]:80/net"
 _SHAPE = Shape({"height": "bigint", "vega_time": "timestamp with time zone", "later": "jsonb"})
@@ -21,8 +22,8 @@ def test_a_database_names_the_files_of_the_statements_and_no_others(tmp_path: Pa
         f"{_ADDRESS}/lake/blocks/1-9.0.parquet": ("height", "vega_time"),
         f"{_ADDRESS}/lake/blocks/10-19.0.parquet": ("height", "vega_time", "later"),
     }
-    blocks = public_table("blocks", _SHAPE, files.items())
-    empty = public_table("trades", _SHAPE, ())
+    blocks = ViewedTable("blocks", _SHAPE, [*files.items()])
+    empty = ViewedTable("trades", _SHAPE, ())
     manifest, conditions = f"{_ADDRESS}/lake/manifests/1-9.1.parquet", f"{_ADDRESS}/c.json"
     made = (1, 19, "2026-01-31 12:00:00+00")
     lake = PublicLake("net", _ADDRESS, conditions, *made, (blocks, empty), (manifest,))

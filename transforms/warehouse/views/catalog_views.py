@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache, partial
+from collections.abc import Iterator, Sequence
+from functools import cache
 
 from transforms.duck import quote_text
 from transforms.objects import StoredFile
 from transforms.quoting import file_pattern
 from transforms.warehouse.files.catalog import SPAM_CAPTURES, Catalog
-from transforms.warehouse.manifests.data_files import rows_sql, state_sql
+from transforms.warehouse.manifests.data_files import ALL_TABLES
 from transforms.warehouse.manifests.shapes import Shape, Volume
-from transforms.warehouse.views.table_views import FileGroup, ViewedTable, Views, absent_names
+from transforms.warehouse.views.table_views import ViewedTable, Views, absent_names
 
 
 def catalog_views(catalog: Catalog) -> Views:
@@ -21,13 +21,14 @@ def catalog_views(catalog: Catalog) -> Views:
     def pattern(file: StoredFile) -> str:
         return file_pattern(catalog.files.path(file))
 
-    by_name = _volumes(catalog)
-    tables = [
-        ViewedTable(
-            name, _merged(name, volumes), [*_groups(name, volumes, pattern)], _as_of(volumes)
+    by_name, tables = _volumes(catalog), []
+    for name, volumes in by_name.items():
+        data = (
+            (volume, volume.data.get(name) or volume.data.get(ALL_TABLES)) for volume in volumes
         )
-        for name, volumes in by_name.items()
-    ]
+        files = [(pattern(file), volume.shapes[name].columns) for volume, file in data if file]
+        as_of = volumes[-1].blocks if volumes[-1].kind == "state" else None
+        tables.append(ViewedTable(name, _merged(name, volumes), files, as_of))
     manifests = [pattern(volume.file) for volume in catalog.history()]
     views = Views.of(tables, manifests, absent_names(by_name))
     snapshot = catalog.snapshot
@@ -79,28 +80,6 @@ def _merged(name: str, volumes: Sequence[Volume]) -> Shape:
             shape.merge(volume_shape)
             columns = volume_shape.columns
     return shape
-
-
-def _as_of(volumes: Sequence[Volume]) -> int | None:
-    return None if volumes[-1].kind == "history" else volumes[-1].blocks.last
-
-
-def _groups(
-    name: str, volumes: Sequence[Volume], pattern: Callable[[StoredFile], str]
-) -> Iterator[FileGroup]:
-    groups: dict[tuple[frozenset[str], frozenset[str]], tuple[Shape, list[str]]] = {}
-    for volume in volumes:
-        shape = volume.shapes[name]
-        if volume.kind == "state":
-            file = pattern(volume.database)
-            yield FileGroup(shape.column_list(), (file,), partial(state_sql, name))
-        elif data := volume.data.get(name):
-            key = (frozenset(shape.columns), frozenset(shape.raw))
-            groups.setdefault(key, (shape, []))[1].append(pattern(data))
-    for shape, files in groups.values():
-        columns = shape.column_list()
-        rows = partial(rows_sql, name, columns, raw=shape.raw)
-        yield FileGroup(columns, tuple(files), rows)
 
 
 def _capture_views(file: str) -> Iterator[str]:

@@ -5,16 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
+from transforms.block_range import BlockRange
 from transforms.duck import quote_name, quote_text
 from transforms.tables.column_facts import table_meaning
 from transforms.tables.dialect import select_list
 from transforms.tables.reference import schema_reference
 from transforms.tables.registry import Column, fold_case
-from transforms.warehouse.manifests.data_files import empty_sql
+from transforms.warehouse.manifests.data_files import empty_sql, rows_sql, state_sql
 from transforms.warehouse.manifests.manifest import receipts_source, segments_source
 from transforms.warehouse.manifests.shapes import Shape
 from transforms.warehouse.views.catalog_columns import (
@@ -28,40 +30,52 @@ _EMPTY = "Empty: no segment that is shown here has this table."
 
 
 @dataclass(frozen=True, slots=True)
-class FileGroup:
-    """Files of a table that have the same columns of CSVs.
-
-    `files` are their addresses, or patterns of their paths; `rows` gives SQL for a list of them.
-    """
-
-    columns: Sequence[Column]
-    files: tuple[str, ...]
-    rows: Callable[[str], str]
-
-
-@dataclass(frozen=True, slots=True)
 class ViewedTable:
-    """A table as views show it: its columns, and its files, each in one group.
+    """A table as views show it: its columns, and its files.
 
-    `as_of` is the block of which a table of current state is; None for one of history.
+    Of each file there is the address, or a pattern of its path, and the names of its columns of
+    CSVs. `as_of` is the segment of which a table of current state is, None for one of history; its
+    file of a lake may be of an earlier one, since which the rows are the same.
     """
 
     name: str
     shape: Shape
-    groups: Sequence[FileGroup]
-    as_of: int | None = None
+    files: Sequence[tuple[str, Iterable[str]]]
+    as_of: BlockRange | None = None
+
+    def groups(self) -> Iterator[tuple[tuple[str, ...], Sequence[Column]]]:
+        """Its files of the same kind and columns, with these."""
+        alike: defaultdict[tuple[bool, tuple[str, ...]], list[str]] = defaultdict(list)
+        for file, names in self.files:
+            alike[_is_state(file), tuple(names)].append(file)
+        for (_, names), files in alike.items():
+            there = set(map(fold_case, names))
+            columns = (c for c in self.shape.column_list() if fold_case(c.name) in there)
+            yield tuple(files), [*columns]
 
     def source(self, views: Views) -> str:
         """SQL over all its rows: one reader for each group.
 
         `union_by_name` would open every file for every view, each time a database is written.
         """
-        readers = [group.rows(views.listed(group.files)) for group in self.groups]
-        there = {fold_case(column.name) for group in self.groups for column in group.columns}
-        columns = self.shape.column_list()
-        if not there.issuperset(fold_case(column.name) for column in columns):
-            readers.append(empty_sql(self.name, columns))  # only segments without rows have them
+        readers, there = [], set[Column]()
+        for files, columns in self.groups():
+            there.update(columns)
+            listed = views.listed(files)
+            reader = rows_sql(self.name, columns, listed, self.shape.raw)
+            if _is_state(files[0]):
+                reader = state_sql(self.name, listed)
+            elif self.as_of is not None:
+                segment = f"{self.as_of.first}::bigint as _segment"
+                reader = f"(select * replace ({segment}) from {reader})"  # noqa: S608 - quoted
+            readers.append(reader)
+        if there != {*self.shape.column_list()}:  # only segments without rows have the others
+            readers.append(empty_sql(self.name, self.shape.column_list()))
         return f"({' union all by name '.join(f'from {reader}' for reader in readers)})"
+
+
+def _is_state(file: str) -> bool:
+    return file.endswith(".duckdb")
 
 
 @dataclass(slots=True)
@@ -134,7 +148,7 @@ def _table_views(table: ViewedTable, source: str) -> Iterator[str]:
 
 def _table_comments(table: ViewedTable) -> Iterator[str]:
     name = quote_name(table.name)
-    state = "" if table.as_of is None else f" Current state as of block {table.as_of}."
+    state = "" if table.as_of is None else f" Current state as of block {table.as_of.last}."
     for schema, how in (("main", ""), ("exact", " As the exact text of the CSV.")):
         text = f"{table_meaning(table.name)}{state}{how}"
         yield f"comment on view {schema}.{name} is {quote_text(text)}"
