@@ -69,13 +69,13 @@ def working_connection(
 
 @contextmanager
 def less_memory(con: Connection) -> Iterator[None]:
-    """Let a connection hold two fifths of its memory in this block.
+    """Let a connection hold half of its memory in this block.
 
     A sort takes all that it may have, and what is sorted here comes in parts that fit.
     """
     limit = "select parse_formatted_bytes(current_setting('memory_limit'))"
     ((size,),) = con.execute(limit).fetchall()
-    con.execute(f"set memory_limit = '{2 * size // 5}B'")
+    con.execute(f"set memory_limit = '{size // 2}B'")
     try:
         yield
     finally:
