@@ -30,7 +30,7 @@ from transforms.lookups.lookup_tables import (
     PROVISIONS_BY_PARTY,
 )
 from transforms.lookups.row_columns import PROVISION
-from transforms.warehouse.manifests.manifest_rows import blocks_of
+from transforms.warehouse.manifests.manifest_rows import row_blocks
 
 BATCH = 50
 """The most provisions in one message of the stream."""
@@ -174,9 +174,9 @@ def _rows_sql(table: HeldTable, more: str = "") -> str:
 
 def _fresh_segments(now: Known, before: Known) -> list[int]:
     """The first blocks of the segments that were not there before; only new volumes are read."""
-    gone = {blocks for key, rows in before.items() if key not in now for blocks in blocks_of(rows)}
+    gone = {blocks for key, rows in before.items() if key not in now for blocks in row_blocks(rows)}
     new = (rows for key, rows in now.items() if key not in before)
-    return [blocks.first for rows in new for blocks in blocks_of(rows) if blocks not in gone]
+    return [blocks.first for rows in new for blocks in row_blocks(rows) if blocks not in gone]
 
 
 def _fresh(snapshot: OpenSnapshot, before: Known, fresh: Sequence[int]) -> str:

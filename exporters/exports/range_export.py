@@ -153,7 +153,8 @@ def _planned(holdings: Holdings, table: str, first: int, last: int) -> tuple[Exp
     except RangeError:
         # All segments, which may be very many, are needed only to say what would be right.
         schemas = {receipt.blocks: receipt.schema for receipt in parse_receipts(receipts)}
-        segments = ((name, schemas.get(name.blocks)) for name in holdings.segments())
+        names = (segment.name for segment in holdings.catalog.segments())
+        segments = ((name, schemas.get(name.blocks)) for name in names)
         return plan_export(HeldColumns.of(segments), table, blocks), receipts
 
 

@@ -23,7 +23,7 @@ from transforms.coverage import inside
 from transforms.errors import ConflictError, IntegrityError
 from transforms.segments.id_chain import IdChain, IdRun, id_chain, index_contradiction, other_id
 from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.manifests.manifest_rows import blocks_of
+from transforms.warehouse.manifests.manifest_rows import row_blocks
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.survey import Survey
 
@@ -179,7 +179,7 @@ def _id_runs(rows: pa.Table) -> Iterable[IdRun]:
     """The segments of a volume, as one run where each names the one before it: it has no gap."""
     ids, before = rows["segment_id"].to_pylist(), rows["previous_id"].to_pylist()
     if before[1:] == ids[:-1]:
-        first, last = blocks_of(rows.slice(0, 1))[0], blocks_of(rows.slice(len(ids) - 1))[0]
+        first, last = row_blocks(rows.slice(0, 1))[0], row_blocks(rows.slice(len(ids) - 1))[0]
         return [IdRun(first, last, ids[-1], before[0])]
-    blocks = blocks_of(rows)
+    blocks = row_blocks(rows)
     return map(IdRun, blocks, blocks, ids, before)

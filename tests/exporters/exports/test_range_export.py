@@ -316,7 +316,7 @@ def test_a_warehouse_gives_of_any_blocks_what_its_receipts_say(built: Site) -> N
                 for receipt in built.warehouse.receipts(table=table)
                 if receipt.blocks.overlaps(blocks)
             ]
-    assert [name.blocks for name in holdings.segments()] == [FIRST, SECOND, THIRD]
+    assert [segment.blocks for segment in holdings.catalog.segments()] == [FIRST, SECOND, THIRD]
     path = built.warehouse.loaded_catalog().data_path(SECOND, "blocks")
     assert path is not None
     assert holdings.rows("blocks", SECOND) == path

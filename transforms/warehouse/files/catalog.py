@@ -24,7 +24,7 @@ from transforms.warehouse.manifests.manifest import (
     manifest_segments,
     read_segments,
 )
-from transforms.warehouse.manifests.manifest_rows import blocks_of
+from transforms.warehouse.manifests.manifest_rows import row_blocks
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.manifests.shapes import Extent, Volume
 
@@ -70,7 +70,7 @@ class Catalog:
     @cached_property
     def blocks(self) -> tuple[BlockRange, ...]:
         """The blocks of every loaded segment, ascending: a quarter of the work of `segments`."""
-        return tuple(blocks for rows in self.segment_rows() for blocks in blocks_of(rows))
+        return tuple(blocks for rows in self.segment_rows() for blocks in row_blocks(rows))
 
     def held(self) -> LoadedSegments:
         """What need not be loaded again, for judging a source by its listing."""
@@ -79,7 +79,7 @@ class Catalog:
             keys = rows["source_key"].to_pylist()
             sizes.update(zip(keys, rows["source_size"].to_pylist(), strict=True))
             if self.snapshot.losses:
-                for key in compress(keys, map(self._is_lost, blocks_of(rows))):
+                for key in compress(keys, map(self._is_lost, row_blocks(rows))):
                     del sizes[key]
         runs = tuple(contiguous_runs(v.blocks for v in self._history)) if sizes else ()
         return LoadedSegments(self.chain_id if sizes else "", sizes, self._name_over, runs)

@@ -63,7 +63,7 @@ def rows_over(rows: pa.Table, blocks: BlockRange) -> pa.Table:
     return rows.slice(start, stop - start)
 
 
-def blocks_of(rows: pa.Table) -> list[BlockRange]:
+def row_blocks(rows: pa.Table) -> list[BlockRange]:
     """The blocks of the segment of each row."""
     return [*map(BlockRange, rows["first_block"].to_pylist(), rows["last_block"].to_pylist())]
 

@@ -16,7 +16,6 @@ from transforms.block_range import BlockRange
 from transforms.bounded_cache import BoundedCache
 from transforms.duck import file_connection
 from transforms.objects import StoredFile
-from transforms.segments.segment_name import SegmentName
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.data_files import rows_sql
 from transforms.warehouse.manifests.manifest import read_receipts
@@ -64,10 +63,6 @@ class Holdings:
             rows = read_receipts([*map(files.path, manifests)], table=table)
         # A copy: DuckDB gives memory free only when no column of its rows is left.
         return pa.Table.from_pydict(rows.to_pydict(), _ROWS)
-
-    def segments(self) -> list[SegmentName]:
-        """All segments, ascending: what a message needs to say which range would be right."""
-        return [segment.name for segment in self.catalog.segments()]
 
     def segment_times(self, volume: Volume) -> Sequence[tuple[int, int, int]]:
         """The first block of each of a volume's segments, and its first and last `vega_time`.
