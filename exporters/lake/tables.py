@@ -15,30 +15,25 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from zlib import crc32
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from exporters.archive.lake_place import LOG
 from exporters.lake.lake_report import LakeReport
 from exporters.lake.log.log_files import (
-    COMMITS,
     HINT,
-    KEPT_HOURS,
     checkpoint_bytes,
     checkpoint_name,
-    column_notes,
     commit_actions,
     commit_bytes,
     commit_name,
-    delta_field,
-    delta_type,
     last_commit,
     outdated,
     parsed_files,
     read_log,
 )
+from exporters.lake.log.table_schema import COMMITS, KEPT_HOURS, new_columns
 from exporters.lake.log.table_version import Action, ActiveFile, TableVersion
-from transforms.errors import ConflictError, IntegrityError
+from transforms.errors import IntegrityError
 from transforms.files import new_file
 from transforms.objects import ObjectInfo
 from transforms.sealed import seal, unseal
@@ -198,7 +193,7 @@ class LakeTable:
         for file in new:
             metadata = pq.read_metadata(file.path)
             own = metadata.schema.to_arrow_schema()
-            columns += self._new_columns(own, known)
+            columns += new_columns(self.name, self.place(), own, known)
             size = content_size(file.path)
             self._store.put_if_absent(
                 self.key(file.name),
@@ -211,25 +206,6 @@ class LakeTable:
             added.append(ActiveFile(file.name, size, metadata.num_rows, tuple(own.names)))
         self.commit(base, added, removed, columns)
         return LakeReport(len(added), sum(file.bytes for file in added))
-
-    def _new_columns(self, own: pa.Schema, known: dict[str, Action]) -> Iterator[Action]:
-        """The columns of a file that are not known yet by name in lower case, which then they are.
-
-        Raises `ConflictError` for one that is known otherwise.
-        """
-        for column in own:
-            kind, notes = delta_type(column.type), column_notes(self.name, column.name)
-            field = delta_field(column.name, kind, notes)
-            there = known.setdefault(fold_case(column.name), field)
-            if there is field:
-                yield field
-            elif (there["name"], there["type"]) != (column.name, kind):
-                raise ConflictError(
-                    f"{self.place()}: column {there['name']} is {there['type']} there, and "
-                    f"{column.name} is {kind} in what is to be added: nothing is added "
-                    "to this table, as its readers would see other values; publish to another "
-                    "place, or without the lake (STRATA_LAKE=0)"
-                )
 
     def commit(
         self,

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from exporters.archive.archive import Archive
 from exporters.archive.lake_place import MANIFESTS
 from exporters.lake.lake_files import Lake
-from exporters.lake.log.log_files import KEPT_HOURS
+from exporters.lake.log.table_schema import KEPT_HOURS
 from exporters.lake.log.table_version import ActiveFile, TableVersion
 from pipelines.settings import Settings
 from pipelines.site.publication_state import lacking_segments, site_lake

@@ -11,18 +11,15 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from exporters.archive.lake_place import MANIFESTS, STATE_MANIFEST
+from exporters.lake.log.table_schema import new_metadata
 from exporters.lake.log.table_version import Action, ActiveFile, TableVersion
 from transforms.errors import IntegrityError
 from transforms.objects import ObjectInfo, ObjectReader
-from transforms.tables.column_facts import column_meaning, enum_names, table_meaning
-from transforms.tables.file_columns import OWN_MEANINGS
 
 HINT = "_last_checkpoint"
 """The file of a log that says which checkpoint is the newest."""
@@ -30,25 +27,6 @@ HINT = "_last_checkpoint"
 PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
 """What readers and writers of the tables must know."""
 
-KEPT_HOURS = 168
-"""How long a file that a table no longer names stays, for readers of older versions."""
-
-COMMITS = 10
-"""After so many commits one is summed up: who opens a table reads each that came after that one."""
-
-_CONFIGURATION = {
-    # Others forget by their clock when files were removed, which may be days ahead.
-    "delta.deletedFileRetentionDuration": f"interval {2 * KEPT_HOURS} hours",
-    "delta.logRetentionDuration": f"interval {KEPT_HOURS} hours",
-    "delta.checkpointInterval": str(COMMITS),
-}
-
-
-_DESCRIPTIONS = {
-    MANIFESTS: "What was loaded, by segments: the columns, rows, bytes and SHA-256 of each CSV.",
-    STATE_MANIFEST: "The same of the newest current state.",
-}
-_NOTHING: Mapping[str, str] = {}
 _COMMIT = re.compile(r"\d{20}\.json")
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.parquet")
 _TEXTS = pa.map_(pa.string(), pa.string())
@@ -67,51 +45,6 @@ _SCHEMA = pa.schema(
         "remove": pa.struct(_REMOVE),
     }
 )
-
-
-_TYPES = {
-    pa.string(): "string",
-    pa.int16(): "short",
-    pa.int32(): "integer",
-    pa.int64(): "long",
-    pa.bool_(): "boolean",
-    pa.float64(): "double",
-    pa.timestamp("us", tz="UTC"): "timestamp",
-}
-
-
-def delta_field(name: str, kind: object, notes: Mapping[str, str] = _NOTHING) -> Action:
-    """A column as the schema of a table has it, or a part of one."""
-    return {"name": name, "type": kind, "nullable": True, "metadata": {**notes}}
-
-
-def column_notes(table: str, column: str) -> dict[str, str]:
-    """What the schema says of a column: its meaning and, as JSON, the names of an enum's numbers.
-
-    Nothing in the tables of manifests.
-    """
-    if table in (MANIFESTS, STATE_MANIFEST):
-        return {}
-    notes = {"comment": OWN_MEANINGS.get(column) or column_meaning(table, column)}
-    if names := enum_names(table, column):
-        notes["strata.names"] = json.dumps({**names})
-    return notes
-
-
-def delta_type(kind: Any) -> object:  # noqa: ANN401 - each type of pyarrow has a class
-    """What Delta calls a type of a Parquet file."""
-    if pa.types.is_decimal(kind):
-        return f"decimal({kind.precision},{kind.scale})"
-    if pa.types.is_map(kind):
-        key, value = delta_type(kind.key_type), delta_type(kind.item_type)
-        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
-    if pa.types.is_list(kind):
-        element = delta_type(kind.value_type)
-        return {"type": "array", "elementType": element, "containsNull": True}
-    if pa.types.is_struct(kind):
-        fields = [delta_field(field.name, delta_type(field.type)) for field in kind]
-        return {"type": "struct", "fields": fields}
-    return _TYPES[kind]
 
 
 def commit_name(version: int) -> str:
@@ -139,7 +72,7 @@ def commit_actions(
     metadata = base.metadata
     if base.number < 0:
         yield {"protocol": PROTOCOL}
-        metadata = _new_metadata(table)
+        metadata = new_metadata(table)
     if columns:
         schema = {"type": "struct", "fields": [*base.fields, *columns]}
         yield {"metaData": {**metadata, "schemaString": json.dumps(schema)}}
@@ -248,14 +181,3 @@ def _actions(name: str, data: bytes) -> Iterator[Action]:
 
 def _line(action: Action) -> bytes:
     return f"{json.dumps(action, separators=(',', ':'))}\n".encode()
-
-
-def _new_metadata(table: str) -> Action:
-    return {
-        "id": str(uuid4()),
-        "name": table,
-        "description": _DESCRIPTIONS.get(table) or table_meaning(table),
-        "format": {"provider": "parquet", "options": {}},
-        "partitionColumns": [],
-        "configuration": _CONFIGURATION,
-    }

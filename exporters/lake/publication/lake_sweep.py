@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exporters.lake.lake_files import Lake
 from exporters.lake.lake_report import LakeReport
-from exporters.lake.log.log_files import KEPT_HOURS
+from exporters.lake.log.table_schema import KEPT_HOURS
 from exporters.lake.log.table_version import parsed_name
 from exporters.lake.tables import LakeTable
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporters.lake.log.log_files import delta_field
+from exporters.lake.log.table_schema import delta_field
 from exporters.lake.log.table_version import ActiveFile, TableVersion
 from exporters.lake.tables import LakeTable
 from transforms.block_range import BlockRange
