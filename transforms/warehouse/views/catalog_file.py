@@ -74,10 +74,7 @@ class CatalogFile:
         return None
 
     def _content(self, catalog: Catalog) -> str:
-        snapshot = catalog.snapshot
-        keys = (volume.key for volume in catalog.volumes)
-        place = (str(self.backing.files.folder), snapshot.warehouse, str(snapshot.number))
-        return _hash([_format(), *place, *keys])
+        return _hash([_format(), str(self.backing.files.folder), catalog.snapshot.commit])
 
     def current(self, catalog: Catalog) -> Path:
         """The file of this snapshot, which is made unless it is there; one caller at a time.
