@@ -54,18 +54,16 @@ def chain_findings(archive: Archive, numbers: Sequence[int]) -> Iterator[Finding
 
 
 def _document_findings(archive: Archive, document: ArchiveDocument) -> list[Finding]:
-    place = archive.store.describe(document.key)
-    return read_findings(place, partial(_document_problem, archive, document), PUBLISH)
+    def problem() -> str:
+        stored = present(read_small(archive.store, document.key), document.key)
+        if document.key == archive.key(INDEX):
+            archive.index()
+        elif document.key == CHAINS:
+            chains(archive.store)
+        is_right = stored == document.content(stored)
+        return "" if is_right else "it does not follow from what is published"
 
-
-def _document_problem(archive: Archive, document: ArchiveDocument) -> str:
-    stored = present(read_small(archive.store, document.key), document.key)
-    if document.key == archive.key(INDEX):
-        archive.index()
-    elif document.key == CHAINS:
-        chains(archive.store)
-    is_right = stored == document.content(stored)
-    return "" if is_right else "it does not follow from what is published"
+    return read_findings(archive.store.describe(document.key), problem, PUBLISH)
 
 
 def _revisions_problem(archive: Archive) -> str:
@@ -110,11 +108,10 @@ def public_findings(archive: Archive) -> Iterator[Finding]:
     except IntegrityError as error:  # nothing else says what the database should be
         yield Finding(Problem.DAMAGED, place, str(error), _PUBLISH_SQL)
         return
-    read = partial(_database_problem, archive, sha256)
-    yield from read_findings(archive.place(PUBLIC_DATABASE), read, _PUBLISH_SQL)
 
+    def database_problem() -> str:
+        database = present(archive.read(PUBLIC_DATABASE), PUBLIC_DATABASE)
+        is_right = content_sha256(database) == sha256
+        return "" if is_right else f"it does not hash to the SHA-256 that {PUBLIC_SQL} has of it"
 
-def _database_problem(archive: Archive, sha256: str) -> str:
-    database = present(archive.read(PUBLIC_DATABASE), PUBLIC_DATABASE)
-    is_right = content_sha256(database) == sha256
-    return "" if is_right else f"it does not hash to the SHA-256 that {PUBLIC_SQL} has of it"
+    yield from read_findings(archive.place(PUBLIC_DATABASE), database_problem, _PUBLISH_SQL)
