@@ -77,7 +77,7 @@ def _unpublished(
     """The segments that the archive has not, or has otherwise: the lake has what the ZIPs have."""
     entries = published_parts(lake.archive, segments, HISTORY_TABLES)
     problems: dict[BlockRange, tuple[str, ...]] = {}
-    for receipt in site.receipts(segments):
+    for receipt in site.warehouse.receipts(segments):
         if receipt.table in HISTORY_TABLES and not is_held(receipt, entries):
             what = f"the archive has not this text of {receipt.table}: run strata publish first"
             problems[receipt.blocks] = (*problems.get(receipt.blocks, ()), what)

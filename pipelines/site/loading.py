@@ -84,7 +84,9 @@ def _outcome(
     refused |= {refusal.key: refusal.reason for refusal in inventory.refused}
     others = (blocks for blocks in segments if blocks not in present)
     failures = {blocks: _reason(files, blocks, refused) for blocks in others}
-    receipts = [one for one in site.receipts(sorted(present)) if one.table in HISTORY_TABLES]
+    receipts = [
+        one for one in site.warehouse.receipts(sorted(present)) if one.table in HISTORY_TABLES
+    ]
     loaded = frozenset(receipt.blocks for receipt in report.receipts)
     starts = {blocks.first for blocks in segments}
     # A volume has no gap inside, so that no manifest is read.

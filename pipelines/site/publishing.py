@@ -58,7 +58,7 @@ def publish_segments(
     """
     catalog = site.loaded_catalog()
     archive = site.archive(catalog.chain_id)
-    receipts = [r for r in site.receipts(segments) if r.table in tables]
+    receipts = [r for r in site.warehouse.receipts(segments) if r.table in tables]
     entries_by_part = published_parts(archive, segments, tables)
     missing: list[Receipt] = []
     refused: list[Published] = []
@@ -103,7 +103,7 @@ def replace_published(
     """
     catalog = site.loaded_catalog()
     archive = site.archive(catalog.chain_id)
-    receipts = [receipt for receipt in site.receipts(segments) if receipt.table in tables]
+    receipts = [receipt for receipt in site.warehouse.receipts(segments) if receipt.table in tables]
     report = _publish_parts(site, archive, receipts, _loaded(catalog, segments), correction)
     for receipt in receipts:
         site.stage.remove(archive.chain_id, receipt.table, receipt.blocks)

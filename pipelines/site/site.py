@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from pathlib import Path
@@ -12,7 +12,6 @@ from exporters.archive.archive import Archive
 from exporters.locations import signing_password
 from exporters.zips.staging import PartStage
 from pipelines.settings import Settings
-from transforms.block_range import BlockRange
 from transforms.segments.source import Source
 from transforms.stores.store import Store
 from transforms.stores.store_address import open_store
@@ -101,22 +100,6 @@ class Site:
     def loaded_catalog(self) -> Catalog:
         """The warehouse's catalog. Raises `ConfigError` where nothing is loaded."""
         return self.warehouse.loaded_catalog()
-
-    def receipts(self, segments: Sequence[BlockRange]) -> Sequence[Receipt]:
-        """The receipts of loaded segments, ascending; kept for the next one who asks the same.
-
-        All assets of a run ask for the same segments, of a snapshot that never changes.
-        """
-        snapshot = self.warehouse.snapshot()
-        key = (snapshot.commit if snapshot else "", tuple(segments))
-        if key not in self._receipts:
-            self._receipts.clear()
-            self._receipts[key] = tuple(self.warehouse.receipts(segments))
-        return self._receipts[key]
-
-    @cached_property
-    def _receipts(self) -> dict[tuple[str, tuple[BlockRange, ...]], tuple[Receipt, ...]]:
-        return {}
 
     @cached_property
     def stage(self) -> PartStage:

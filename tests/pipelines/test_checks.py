@@ -69,7 +69,9 @@ def test_the_checks_of_what_is_loaded_pass_and_count_it(loaded: Site) -> None:
     (of_blocks,) = (
         one for one in shown if one.asset_key == table_key("blocks") and one.check_name == EQUAL
     )
-    receipts = [receipt for receipt in loaded.receipts(blocks(0, 1)) if receipt.table == "blocks"]
+    receipts = [
+        receipt for receipt in loaded.warehouse.receipts(blocks(0, 1)) if receipt.table == "blocks"
+    ]
     assert {name: value.value for name, value in of_blocks.metadata.items()} == {
         "segments": 2,
         "rows": 20,

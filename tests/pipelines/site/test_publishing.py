@@ -153,7 +153,7 @@ def flip(path: Path, place: int) -> None:
 def test_a_part_that_lost_a_bit_while_it_waited_is_rendered_again(
     site: Site, place: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (receipt,) = (r for r in site.receipts(ALL[:1]) if r.table == "blocks")
+    (receipt,) = (r for r in site.warehouse.receipts(ALL[:1]) if r.table == "blocks")
     site.render_part(receipt, site.stage)
     part = site.stage.path(KIT_CHAIN, "blocks", ALL[0])
     whole = part.read_bytes()
@@ -172,7 +172,7 @@ def test_a_part_that_lost_a_bit_while_it_waited_is_rendered_again(
 def test_a_part_of_another_text_or_without_its_hash_is_rendered_again(
     site: Site, loaded: Loaded
 ) -> None:
-    receipts = {r.blocks: r for r in site.receipts(ALL) if r.table == "blocks"}
+    receipts = {r.blocks: r for r in site.warehouse.receipts(ALL) if r.table == "blocks"}
     other = receipts[ALL[0]]
     header = other.schema.header
     site.stage.write(other.segment, other.schema, header, [b"x\n"], 1, site.scratch())
@@ -210,7 +210,7 @@ def test_who_publishes_the_same_segments_meanwhile_takes_no_part_away(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other one is done, and has tidied up, when this one has proven its parts."""
-    for receipt in site.receipts(ALL[:2]):
+    for receipt in site.warehouse.receipts(ALL[:2]):
         if receipt.table in FEW:
             site.render_part(receipt, site.stage)
     others: list[PublishReport] = []
