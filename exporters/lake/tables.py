@@ -33,7 +33,7 @@ from exporters.lake.log.log_files import (
 )
 from exporters.lake.log.table_schema import COMMITS, KEPT_HOURS, new_columns
 from exporters.lake.log.table_version import Action, ActiveFile, TableVersion
-from transforms.errors import IntegrityError
+from transforms.errors import ConflictError, IntegrityError
 from transforms.files import new_file
 from transforms.objects import ObjectInfo
 from transforms.sealed import seal, unseal
@@ -184,8 +184,8 @@ class LakeTable:
     ) -> LakeReport:
         """Put files there, and name them, and others no longer, in one version after `base`.
 
-        Raises `ConflictError` where a column has another type or spelling than the table's, or
-        other bytes lie under a file's name, and what `commit` does.
+        Raises `ConflictError` where a column has another type or spelling than the table's, and
+        what `commit` does.
         """
         known: dict[str, Action] = {fold_case(field["name"]): field for field in base.fields}
         columns: list[Action] = []
@@ -195,17 +195,26 @@ class LakeTable:
             own = metadata.schema.to_arrow_schema()
             columns += new_columns(self.name, self.place(), own, known)
             size = content_size(file.path)
-            self._store.put_if_absent(
-                self.key(file.name),
-                file.path,
-                content_type=_PARQUET,
-                sha256=file.sha256,
-                immutable=True,
-                take=True,
-            )
+            self._put_file(base, file)
             added.append(ActiveFile(file.name, size, metadata.num_rows, tuple(own.names)))
         self.commit(base, added, removed, columns)
         return LakeReport(len(added), sum(file.bytes for file in added))
+
+    def _put_file(self, base: TableVersion, file: NewFile) -> None:
+        """Put a file there, also in the place of a damaged one that no version names.
+
+        Its name has its hash, so that what lies there with other bytes is not what it was.
+        """
+        key, sha256 = self.key(file.name), file.sha256
+        try:
+            self._store.put_if_absent(
+                key, file.path, content_type=_PARQUET, sha256=sha256, immutable=True, take=True
+            )
+        except ConflictError:
+            info = self._store.head(key)
+            if file.name in base.added or info is None:
+                raise
+            self._store.put_if_match(key, file.path, info.version, _PARQUET, sha256=sha256)
 
     def commit(
         self,
