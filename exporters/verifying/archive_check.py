@@ -43,6 +43,10 @@ from transforms.verifying.verification import YOUNG_SECONDS, Kind, Verification
 from transforms.warehouse.checks.warehouse_check import Holding
 
 _WORKERS = 4
+_CUT_OTHERWISE = Remedy(
+    (),
+    "load from the source that was published, or publish to another archive: one was cut otherwise",
+)
 _OF_SHARD = re.compile(
     r"[^/]+/[^/]+-(\d{1,19})-\d{1,19}\.zip(?:\.sha256)?"
     r"|index/(\d{1,19})\.(?:json|html|sha256)"
@@ -127,7 +131,13 @@ class ArchiveCheck:
 
         def check(entry: Entry) -> list[Finding]:
             receipt, quick = receipts.get((entry.table, entry.blocks)), self.verification.is_quick
-            return zip_findings(self.archive, entry, receipt, self.scratch, only_hashes=quick)
+            is_loaded = self.holding and any(self.holding.catalog.volumes_over(entry.blocks))
+            findings = zip_findings(self.archive, entry, receipt, self.scratch, only_hashes=quick)
+            if is_loaded and receipt is None:
+                place = self.archive.place(entry.path)
+                what = "the warehouse has its blocks, and no segment of just these"
+                findings.append(Finding(Problem.DISAGREEMENT, place, what, _CUT_OTHERWISE))
+            return findings
 
         with ThreadPoolExecutor(_WORKERS) as pool:
             for entry, findings in zip(entries, pool.map(check, entries), strict=True):

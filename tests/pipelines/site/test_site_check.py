@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from pipelines.site.site_check import verify_site
 from tests.archive_kit import resealed
 from tests.pipelines.kit import load, make_segment, site_settings
 from tests.pipelines.place_kit import Place, empty, flip, mended, placed, remedied
-from tests.segments_kit import KIT_CHAIN
+from tests.segments_kit import KIT_CHAIN, build_segment
 from transforms.objects import StoredFile
 from transforms.verifying.findings import Problem
 from transforms.verifying.verification import Verification
@@ -65,6 +66,19 @@ def place(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place
     shutil.copytree(model, folder / "x")
     monkeypatch.chdir(tmp_path)
     return placed(settings, monkeypatch)
+
+
+def test_segments_that_were_cut_otherwise_are_told_apart(model: Path, tmp_path: Path) -> None:
+    whole = site_settings(tmp_path)
+    build_segment(Path(whole.source), chain_id=KIT_CHAIN, first=1, last=20)
+    load(Site(whole))
+    (archive,) = model.glob("archive")
+    both = Site(replace(whole, archive=str(archive), lake=False))
+    findings = [f for f in verify_site(both, Verification()) if f.problem is Problem.DISAGREEMENT]
+    assert len(findings) == 2 * 15
+    assert {f.what for f in findings} == {
+        "the warehouse has its blocks, and no segment of just these"
+    }
 
 
 # --- what was read -------------------------------------------------------------------------------

@@ -73,9 +73,7 @@ def _typed(table: str, column: Column, *, is_raw: bool) -> ViewColumn:
         name, kind = rounded[column.name], _NUMERIC
     notes = [column_meaning(table, column.name), type_caveat(kind, table)]
     if is_raw:
-        notes.append(
-            f"Some cells do not fit and are NULL here: see strata.unfit and exact.{table}."
-        )
+        notes.append(f"Cells that do not fit are NULL here: see strata.unfit and exact.{table}.")
     return ViewColumn(column.name, name, " ".join(filter(None, notes)))
 
 

@@ -131,5 +131,5 @@ def test_a_comment_says_what_a_decimal_loses(column: str, kind: str, says: str) 
 def test_a_comment_says_that_cells_are_missing() -> None:
     typed, *_ = typed_columns("deposits", Shape({"amount": "hugeint"}, {"amount"}))
     assert typed.comment.endswith(
-        "Some cells do not fit and are NULL here: see strata.unfit and exact.deposits."
+        "Cells that do not fit are NULL here: see strata.unfit and exact.deposits."
     )
