@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import astuple, dataclass, field, replace
+from typing import Any
 from uuid import uuid4
 
-from transforms.errors import ConfigError
+from transforms.errors import ConfigError, IntegrityError, SegmentError
 from transforms.objects import StoredFile
 from transforms.sealed import seal, unseal
 from transforms.segments.quarantine import QuarantinedFile
@@ -158,11 +159,20 @@ def parse_snapshot(data: bytes, place: str) -> Snapshot:
 
     `place` names it for a person.
     """
-    row = unseal(data, place)
-    if row["format"] != FORMAT:
-        raise ConfigError(
-            f"{place} has format {row['format']} and this release knows {FORMAT}: use a newer one"
-        )
+    try:
+        row = unseal(data, place)
+        if row["format"] == FORMAT:
+            return _parsed(row)
+    except (SegmentError, LookupError, TypeError, ValueError, AttributeError) as error:
+        raise IntegrityError(
+            f"{place} is no snapshot as this release has them ({error!r})"
+        ) from error
+    raise ConfigError(
+        f"{place} has format {row['format']} and this release knows {FORMAT}: use a newer one"
+    )
+
+
+def _parsed(row: Mapping[str, Any]) -> Snapshot:
     shapes = [Shape(dict(columns), set(raw)) for columns, raw in row["shapes"]]
     return Snapshot(
         row["warehouse"],

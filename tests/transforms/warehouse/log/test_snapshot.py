@@ -13,7 +13,7 @@ from tests.benchmarks.commits import LIMIT_BYTES, volumes
 from transforms.block_range import BlockRange
 from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import ObjectInfo, StoredFile
-from transforms.sealed import seal
+from transforms.sealed import seal, unseal
 from transforms.segments.inventory import Refusal
 from transforms.segments.quarantine import QuarantinedFile
 from transforms.warehouse.log.snapshot import (
@@ -117,6 +117,15 @@ def test_a_snapshot_that_was_cut_or_continued_is_refused() -> None:
     for longer in (data + b"\n", data + data, b" " + data):
         with pytest.raises(IntegrityError, match="here"):
             parse_snapshot(longer, "here")
+
+
+@pytest.mark.parametrize("lacking", ["format", "shapes", "volumes", "losses"])
+def test_a_whole_document_that_is_no_snapshot_is_refused(lacking: str) -> None:
+    row = unseal(dump_snapshot(_example()), "here")
+    odd = {"volumes": [{"blocks": [5, 3]}], "losses": [1]}
+    for members in ({name: row[name] for name in row if name != lacking}, row | odd):
+        with pytest.raises(IntegrityError, match="here is no snapshot"):
+            parse_snapshot(seal(members), "here")
 
 
 def test_a_snapshot_of_a_later_release_says_so() -> None:
