@@ -37,8 +37,9 @@ def load_captures(warehouse: Warehouse, source: Source) -> list[RefusedLine]:
     if snapshot is None or not snapshot.chain_id:
         where = warehouse.describe()
         raise ConfigError(f"{where} holds no segments yet: load them before spam captures")
-    while fresh := new_captures(captures_path(backing, snapshot), source.reader):
-        snapshot = _with_captures(backing, snapshot, fresh, source.reader)
+    is_named = False  # once they are, what came since waits for the next load: it may never end
+    while not is_named and (fresh := new_captures(captures_path(backing, snapshot), source.reader)):
+        snapshot, is_named = _with_captures(backing, snapshot, fresh, source.reader)
     warehouse.show()  # also what was loaded by one that was killed before it did
     rows = capture_rows(captures_path(backing, snapshot), "refused_lines")
     return [RefusedLine(*row) for row in sorted(rows)]
@@ -46,8 +47,11 @@ def load_captures(warehouse: Warehouse, source: Source) -> list[RefusedLine]:
 
 def _with_captures(
     backing: Backing, snapshot: Snapshot, fresh: Sequence[ObjectInfo], reader: ObjectReader
-) -> Snapshot:
-    """Write and name a file with fresh captures, unless another process names one meanwhile."""
+) -> tuple[Snapshot, bool]:
+    """Write a file with fresh captures, and name it unless another process names one meanwhile.
+
+    Returns the newest snapshot, and whether it does.
+    """
     with scratch_folder(backing.scratch) as scratch:
         path, current = scratch / "captures.duckdb", captures_path(backing, snapshot)
         write_captures(path, current, fresh, reader, snapshot.chain_id, backing.memory_limit)
@@ -57,4 +61,5 @@ def _with_captures(
     def change(newest: Snapshot) -> Snapshot:
         return replace(newest, captures=stored) if newest.captures == snapshot.captures else newest
 
-    return backing.log.commit(change)
+    newest = backing.log.commit(change)
+    return newest, newest.captures == stored

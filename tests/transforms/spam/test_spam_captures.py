@@ -27,7 +27,7 @@ from transforms.spam.capture_lines import (
     parse_capture,
     parse_nanos,
 )
-from transforms.spam.capture_tables import RefusedLine
+from transforms.spam.capture_tables import RefusedLine, write_captures
 from transforms.stores.folder_store import FolderStore
 from transforms.warehouse.capture_file import captures_path, load_captures
 from transforms.warehouse.warehouse_address import open_warehouse
@@ -317,6 +317,22 @@ def test_a_damaged_archive_gives_what_can_be_unpacked(source: _Source) -> None:
     assert 0 < count < 3000
     assert refused.line == 0
     assert "cannot be unpacked after line" in refused.reason
+
+
+def test_a_file_that_grows_all_the_time_does_not_keep_a_load(
+    source: _Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    epochs = iter(range(1, 4))
+
+    def growing(*arguments: Any) -> None:
+        write_captures(*arguments)
+        source.write("kit-chain-100.ndjson", *(_line(epoch=n) for n in range(next(epochs) + 1)))
+
+    monkeypatch.setattr("transforms.warehouse.capture_file.write_captures", growing)
+    source.write("kit-chain-100.ndjson", _line(epoch=0))
+    for epoch in range(3):
+        assert source.load() == []
+        assert source.captures() == {"ab": (epoch, 100)}
 
 
 def test_a_source_without_captures_leaves_no_trace(source: _Source) -> None:
