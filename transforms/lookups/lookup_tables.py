@@ -23,7 +23,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil
 
@@ -97,10 +98,13 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
 }
 """The columns without which a table's rows cannot be found or distinguished."""
 _CONDITIONS = {
+    "withdrawals": "true",
     "liquidity_provisions": LISTED_PROVISIONS,
     "orders": "id is not null",
     "node_signatures": "resource_id is not null and sig is not null",
 }
+# In the connection's own database, which all its cursors see.
+_LATEST_TABLE = "memory.main.latest_withdrawals"
 # A sort takes so many times the bytes of its rows.
 _SORT_FACTOR = 1.8
 _SAMPLE_ROWS = 10_000
@@ -137,13 +141,14 @@ def write_lookups(
     tables = _tables(sources)
     if not tables:
         return False
-    for page_table, (table, _) in PAGES.items():
-        if table in tables:
-            bits = write_pages(con, file, page_table, _rows_sql(con, page_table, sources))
-            if page_table.has_text_keys:
-                write_fact(file, filter_fact(page_table), bits)
-    for name, body in _facts(con, sources, tables).items():
-        write_fact(file, name, body)
+    with _latest_rows(con, sources, tables) as prepared:
+        for page_table, (table, _) in PAGES.items():
+            if table in tables:
+                bits = write_pages(con, file, page_table, _rows_sql(con, page_table, prepared))
+                if page_table.has_text_keys:
+                    write_fact(file, filter_fact(page_table), bits)
+        for name, body in _facts(con, prepared, tables).items():
+            write_fact(file, name, body)
     return True
 
 
@@ -154,17 +159,39 @@ def prove_lookups(
     tables = _tables(sources)
     if not tables:
         return "no lookups follow from these tables"
-    for page_table, (table, _) in PAGES.items():
-        if table not in tables:
-            continue
-        bits = prove_pages(con, file, page_table, _rows_sql(con, page_table, sources))
-        is_filtered = page_table.has_text_keys
-        if bits is None or (is_filtered and read_fact(file, filter_fact(page_table)) != bits):
-            return f"the lookup {page_table.name} does not follow from its tables"
-    for name, body in _facts(con, sources, tables).items():
-        if read_fact(file, name) != body:
-            return f"the lookup {name} does not follow from its tables"
+    with _latest_rows(con, sources, tables) as prepared:
+        for page_table, (table, _) in PAGES.items():
+            if table not in tables:
+                continue
+            bits = prove_pages(con, file, page_table, _rows_sql(con, page_table, prepared))
+            is_filtered = page_table.has_text_keys
+            if bits is None or (is_filtered and read_fact(file, filter_fact(page_table)) != bits):
+                return f"the lookup {page_table.name} does not follow from its tables"
+        for name, body in _facts(con, prepared, tables).items():
+            if read_fact(file, name) != body:
+                return f"the lookup {name} does not follow from its tables"
     return ""
+
+
+@contextmanager
+def _latest_rows(
+    con: Connection, sources: Mapping[str, LookupSource], tables: Sequence[str]
+) -> Iterator[Mapping[str, LookupSource]]:
+    """The tables with the last row of each withdrawal of a party in the place of all of them.
+
+    Three page tables and the facts are made of these, so they are looked for once. The table is
+    gone afterwards; where a statement fails, so is the connection.
+    """
+    source = sources.get("withdrawals")
+    if source is None or source.is_empty or "withdrawals" not in tables:
+        yield sources
+        return
+    con.execute(
+        f"create or replace table {_LATEST_TABLE} as select * from {source.rows} "  # noqa: S608
+        f"where {LISTED} qualify {LATEST}"
+    )
+    yield {**sources, "withdrawals": replace(source, rows=_LATEST_TABLE)}
+    con.execute(f"drop table {_LATEST_TABLE}")
 
 
 def times_of(index: IndexFile, table: str) -> tuple[int, int] | None:
@@ -240,8 +267,6 @@ def _edges(con: Connection, key: str, rows: str, line: str) -> list[str]:
 def _listed_rows(table: str, sources: Mapping[str, LookupSource]) -> str:
     """SQL for the rows of a table that have a place in its pages."""
     rows = sources[table].rows
-    if table == "withdrawals":
-        return f"({latest_sql(rows)}) where true"
     if table == "oracle_data":
         return f"({_oracle_sql(sources)}) where true"
     return f"{rows} where {_CONDITIONS[table]}"
@@ -254,17 +279,9 @@ def _oracle_sql(sources: Mapping[str, LookupSource]) -> str:
     return oracle_rows.oracle_rows_sql(data.table_columns, data.rows, specs)
 
 
-def latest_sql(withdrawals: str) -> str:
-    """SQL for the last row of each withdrawal of a party, of those that can be listed."""
-    return f"select * from {withdrawals} where {LISTED} qualify {LATEST}"  # noqa: S608 - ours
-
-
-def identities_sql(withdrawals: str) -> str:
+def _identities_sql(latest: str) -> str:
     """SQL for the identities of withdrawals and when they were written, in microseconds."""
-    return (
-        f"select {IDENTITY} as identity, epoch_us(vega_time) as written "  # noqa: S608
-        f"from ({latest_sql(withdrawals)})"
-    )
+    return f"select {IDENTITY} as identity, epoch_us(vega_time) as written from {latest}"  # noqa: S608
 
 
 def _facts(
@@ -278,7 +295,7 @@ def _facts(
     identities: dict[str, str] = {}
     if "withdrawals" in tables:
         source = sources["withdrawals"]
-        identities["withdrawals"] = "" if source.is_empty else identities_sql(source.rows)
+        identities["withdrawals"] = "" if source.is_empty else _identities_sql(source.rows)
     if "oracle_data" in tables:
         is_empty = sources["oracle_data"].is_empty
         of_data = oracle_rows.identities_sql
