@@ -9,9 +9,10 @@ from pathlib import Path
 from transforms.errors import IntegrityError
 from transforms.files import path_version
 from transforms.objects import StoredFile
+from transforms.stores.store import Store
 from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.files.local_files import MISSING
-from transforms.warehouse.files.lost_files import LostFilesError, absent_files
+from transforms.warehouse.files.local_files import MISSING, REMEDY
+from transforms.warehouse.files.lost_files import absent_files
 from transforms.warehouse.log.log import snapshot_key
 from transforms.warehouse.log.losses import LostRowsError
 from transforms.warehouse.warehouse import Warehouse
@@ -25,6 +26,16 @@ class Damage:
 
     sentence: str
     files: int = 1
+
+
+class LostFilesError(IntegrityError):
+    """Files are missing or damaged; the message says what is wrong with one, and what to do."""
+
+    def __init__(self, store: Store, losses: Mapping[StoredFile, str]) -> None:
+        first, *others = sorted(losses)
+        self.count = len(losses)
+        more = f" (and {len(others)} more files are lost)" if others else ""
+        super().__init__(f"{store.describe(first.key)} {losses[first]}{more}: {REMEDY}")
 
 
 class LostFiles:

@@ -24,7 +24,7 @@ from transforms.segments.segment_name import SegmentName
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.load.volume_storage import store_volume
+from transforms.warehouse.load.volume_files import store_volume
 from transforms.warehouse.manifests.data_files import file_sql, write_sql
 from transforms.warehouse.manifests.manifest import manifest_receipts, manifest_segments
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt

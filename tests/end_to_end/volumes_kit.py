@@ -20,7 +20,7 @@ from transforms.segments.segment_name import SegmentName
 from transforms.tables.file_columns import file_rows
 from transforms.tables.registry import known_table
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.load.volume_storage import store_new
+from transforms.warehouse.load.volume_files import store_new
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.data_files import empty_sql, write_sql
 from transforms.warehouse.manifests.manifest import About, write_manifest

@@ -24,7 +24,7 @@ from transforms.warehouse.checks.file_check import rows_problem, types_problem
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.rendering import rendering_problem
 from transforms.warehouse.load.segment_checks import check_keys_and_heights, row_counts
-from transforms.warehouse.load.volume_storage import store_volume
+from transforms.warehouse.load.volume_files import store_volume
 from transforms.warehouse.log.addition import with_added
 from transforms.warehouse.manifests.data_files import ALL_TABLES, rows_sql
 from transforms.warehouse.manifests.manifest import manifest_receipts, manifest_segments

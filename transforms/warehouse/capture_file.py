@@ -13,7 +13,7 @@ from transforms.segments.source import Source
 from transforms.spam.capture_tables import RefusedLine, capture_rows, new_captures, write_captures
 from transforms.stores.store import content_sha256
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.load.volume_storage import store_file
+from transforms.warehouse.load.volume_files import store_file
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.warehouse import Warehouse
 

@@ -34,7 +34,7 @@ from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.verifying.findings import Problem
 from transforms.verifying.verification import Kind, Verification
-from transforms.warehouse.load.volume_storage import store_new
+from transforms.warehouse.load.volume_files import store_new
 from transforms.warehouse.repair.log_repair import repair
 from transforms.warehouse.survey import Survey
 from transforms.warehouse.warehouse import Warehouse

@@ -32,7 +32,7 @@ from transforms.verifying.findings import (
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.local_files import LocalFiles
 from transforms.warehouse.load.rendering import rendering_problem
-from transforms.warehouse.load.volumes import volume_sources
+from transforms.warehouse.load.volume_files import volume_sources
 from transforms.warehouse.manifests.data_files import ALL_TABLES, file_sql
 from transforms.warehouse.manifests.manifest import manifest_receipts
 from transforms.warehouse.manifests.receipts import Receipt

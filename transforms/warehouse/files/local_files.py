@@ -61,6 +61,7 @@ class LocalFiles:
         self._is_folder = data is not None
         self.folder = cache / "copies" if data is None else data.parent
         self._leases = cache / "leases"
+        self._lock = self._leases / "evicting"
         self._scratch = cache / "scratch"
 
     def path(self, file: StoredFile) -> Path:
@@ -137,10 +138,6 @@ class LocalFiles:
                 path.unlink()
                 freed += stats[path].st_size
         return freed
-
-    @property
-    def _lock(self) -> Path:
-        return self._leases / "evicting"
 
     def _problem(self, file: StoredFile, *, recheck: bool) -> str:
         """What is wrong with a file here by its size, which costs nothing, or by its hash."""

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
-from transforms.errors import IntegrityError
 from transforms.objects import StoredFile
 from transforms.stores.store import Store, object_sha256
-from transforms.warehouse.files.local_files import MISSING, REMEDY
+from transforms.warehouse.files.local_files import MISSING
 from transforms.warehouse.manifests.file_names import listed
-
-
-class LostFilesError(IntegrityError):
-    """Files are missing or damaged; the message says what is wrong with one, and what to do."""
-
-    def __init__(self, store: Store, losses: Mapping[StoredFile, str]) -> None:
-        first, *others = sorted(losses)
-        self.count = len(losses)
-        more = f" (and {len(others)} more files are lost)" if others else ""
-        super().__init__(f"{store.describe(first.key)} {losses[first]}{more}: {REMEDY}")
 
 
 def absent_files(store: Store, files: Iterable[StoredFile]) -> dict[StoredFile, str]:

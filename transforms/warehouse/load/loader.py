@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from transforms.duck import working_connection
+from transforms.duck_errors import ABOUT_DATA, reason
 from transforms.errors import SegmentError
 from transforms.machine_errors import MemoryLimitError
 from transforms.scratch import scratch_folder
@@ -22,8 +24,7 @@ from transforms.stores.store import content_sha256
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.load.table_load import PartSink
-from transforms.warehouse.load.volume_storage import store_file, store_volume
-from transforms.warehouse.load.volumes import loading_connection, write_tables
+from transforms.warehouse.load.volume_files import store_file, store_volume, write_tables
 from transforms.warehouse.log.addition import with_added
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
@@ -123,14 +124,19 @@ class Loader:
         self, base: Snapshot, segments: Sequence[PreparedSegment], sink: PartSink | None
     ) -> tuple[list[Receipt], Volume]:
         """Write the files of a volume, see `write_tables`, and put them into the warehouse."""
-        limit = self.backing.rendering_limit
-        with (
-            scratch_folder(self.scratch) as scratch,
-            loading_connection(scratch, segments, limit) as con,
-        ):
-            data, receipts = write_tables(con, scratch, segments, sink)
-            loaded = [_loaded(segment) for segment in segments]
-            return receipts, store_volume(self.backing, con, base, data, loaded, receipts)
+        size, limit = sum(segment.bytes for segment in segments), self.backing.rendering_limit
+        try:
+            with (
+                scratch_folder(self.scratch) as scratch,
+                working_connection(scratch, size=size, memory_limit=limit) as con,
+            ):
+                data, receipts = write_tables(con, scratch, segments, sink)
+                loaded = [_loaded(segment) for segment in segments]
+                return receipts, store_volume(self.backing, con, base, data, loaded, receipts)
+        except ABOUT_DATA as error:
+            names = ", ".join(segment.file.name.file_name for segment in segments)
+            what = f"{names} cannot be loaded: DuckDB says {reason(error)}"
+            raise SegmentError(f"{what}: report it, with the segment") from error
 
     def _commit(
         self, group: Sequence[PreparedSegment], volume: Volume, states: Sequence[Volume]
@@ -146,10 +152,10 @@ class Loader:
     def _refuse(
         self, file: SegmentFile, error: SegmentError | MemoryLimitError, copy: Path
     ) -> None:
-        reason, memory_mb = str(error), 0
+        why, memory_mb = str(error), 0
         if isinstance(error, MemoryLimitError):
             memory_mb = self.backing.memory_mb
-            reason = (
+            why = (
                 f"{file.info.key} takes more memory to load than a load may use, {memory_mb} MB "
                 f"({error.strerror}): let STRATA_MEMORY_MB be more, and the next load takes it"
             )
@@ -158,7 +164,7 @@ class Loader:
             sha256 = content_sha256(copy)
             key = copy_key(file.info.key, sha256)
             stored = store_file(self.backing.store, key, sha256, copy)
-        refused = QuarantinedFile(Refusal(file.info, reason), stored, memory_mb)
+        refused = QuarantinedFile(Refusal(file.info, why), stored, memory_mb)
         self.report.failures.append(refused)
         self.progress(file.info.size)
 

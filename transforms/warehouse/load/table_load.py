@@ -96,15 +96,10 @@ class TableLoad:
     def _written(
         self, groups: Sequence[Sequence[TableFile]], *, exact: bool
     ) -> list[list[Receipt]]:
-        """The receipts of files, grouped by their schemas, that were written and proven."""
-        self._write(groups, exact=exact)
-        return [self._prove(files) for files in groups]
+        """Read and type the rows of all files and write them, in one statement, then prove them.
 
-    def _write(self, groups: Sequence[Sequence[TableFile]], *, exact: bool) -> None:
-        """Read and type the rows of all files and write them, in one statement.
-
-        Raises `DataError` where a text is none of its type, unless `exact`, `SegmentError` where a
-        file cannot be read.
+        The files are grouped by their schemas. Raises `DataError` where a text is none of its type,
+        unless `exact`, `SegmentError` where a file cannot be read, and what `_prove` raises.
         """
         files = [file for alike in groups for file in alike]
         rows = " union all by name ".join(f"({self._rows(alike, exact=exact)})" for alike in groups)
@@ -116,6 +111,7 @@ class TableLoad:
                 self.con.execute(write_sql(rows, self.place, row_bytes))
         except duckdb.InvalidInputException as error:
             raise _unreadable(files[0], error) from error
+        return [self._prove(alike) for alike in groups]
 
     def _rows(self, files: Sequence[TableFile], *, exact: bool) -> str:
         """SQL for the typed rows of files of one schema, with their segments and places."""

@@ -15,7 +15,7 @@ from transforms.errors import IntegrityError
 from transforms.scratch import scratch_folder
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.rendering import rendering_problem
-from transforms.warehouse.load.volume_storage import store_volume
+from transforms.warehouse.load.volume_files import store_volume
 from transforms.warehouse.log.log import Log
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.data_files import joined_sql, write_sql

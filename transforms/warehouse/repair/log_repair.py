@@ -25,8 +25,7 @@ from transforms.spam.capture_tables import capture_rows
 from transforms.stores.store import Store, read_as_is
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.lost_files import damage
-from transforms.warehouse.load.volume_storage import store_new
-from transforms.warehouse.load.volumes import volume_sources, write_index
+from transforms.warehouse.load.volume_files import store_new, volume_sources, write_index
 from transforms.warehouse.log.addition import with_added
 from transforms.warehouse.log.log import snapshot_key
 from transforms.warehouse.log.snapshot import Snapshot, following, new_warehouse

@@ -37,7 +37,7 @@ from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES, known_tables, primary_key
 from transforms.warehouse.load import loader
-from transforms.warehouse.load.volumes import write_tables
+from transforms.warehouse.load.volume_files import write_tables
 from transforms.warehouse.manifests.manifest import (
     manifest_receipts,
     manifest_segments,

@@ -8,7 +8,7 @@ from transforms.block_range import BlockRange
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import content_sha256
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.load.volume_storage import store_new
+from transforms.warehouse.load.volume_files import store_new
 
 
 def test_who_writes_the_next_file_under_the_same_name_leaves_the_object_as_it_is(
