@@ -19,7 +19,12 @@ from exporters.fetching.fetch_folder import Advance, Progress
 from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.publication.state_tables import is_state
-from exporters.loading.archive_past import ContradictionError, check_beside, check_past
+from exporters.loading.archive_past import (
+    ContradictionError,
+    check_beside,
+    check_past,
+    check_same,
+)
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.coverage import difference, union
 from transforms.errors import ConfigError, IntegrityError, SegmentError
@@ -113,9 +118,10 @@ class _ArchiveLoad:
             for file in due:
                 with self._refusing(file.blocks), scratch_folder(self.scratch) as folder:
                     self._load_manifest(manifests.fetch(file, folder), needed, advance)
-            if state is not None and self._catalog.holds(state.blocks):
+            catalog = self._catalog
+            if state is not None and catalog.holds(state.blocks):
                 with self._refusing(state.blocks), scratch_folder(self.scratch) as folder:
-                    self._load_state(state, folder)
+                    self._load_state(state, catalog, folder)
         return self.report
 
     @property
@@ -203,9 +209,11 @@ class _ArchiveLoad:
         own = self._catalog.states()
         return None if own and files[-1].blocks.last <= own[-1].blocks.last else files[-1]
 
-    def _load_state(self, file: ActiveFile, folder: Path) -> None:
+    def _load_state(self, file: ActiveFile, catalog: Catalog, folder: Path) -> None:
         """Load the current state, whose tables have the rows of the manifest's receipts."""
         manifest = self.lake.table(STATE_MANIFEST).fetch(file, folder)
+        ids = ((segment.blocks, segment.segment_id) for segment in manifest_segments(manifest))
+        check_same(self.lake.archive, ids, catalog)
         tables: dict[str, Path] = {}
         for receipt in manifest_receipts([manifest]):
             if not is_state(receipt.table):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from exporters.archive.archive import Archive
 from transforms.block_range import BlockRange
@@ -24,15 +24,21 @@ def check_past(archive: Archive, catalog: Catalog) -> None:
     Of each run of segments that name each other only the last id is compared: it follows from that
     segment's bytes, which have the id before it, so equal ids have an equal past.
     """
-    differences: list[str] = []
-    for summary in archive.index().shards.values():
-        for run in summary.ids:
-            segment = catalog.segment_at(run.last.last)
-            if segment and (segment.blocks, segment.segment_id) != (run.last, run.segment_id):
-                differences.append(
-                    f"segment {run.last} has the id {run.segment_id} there; loaded is segment "
-                    f"{segment.blocks} with the id {segment.segment_id}"
-                )
+    runs = (run for summary in archive.index().shards.values() for run in summary.ids)
+    check_same(archive, ((run.last, run.segment_id) for run in runs), catalog)
+
+
+def check_same(
+    archive: Archive, published: Iterable[tuple[BlockRange, str]], catalog: Catalog
+) -> None:
+    """Raise `ContradictionError` where segments with other ids than these are loaded."""
+    differences = [
+        f"segment {blocks} has the id {segment_id} there; loaded is segment "
+        f"{segment.blocks} with the id {segment.segment_id}"
+        for blocks, segment_id in published
+        if (segment := catalog.segment_at(blocks.last))
+        and (segment.blocks, segment.segment_id) != (blocks, segment_id)
+    ]
     _refuse(archive, differences)
 
 

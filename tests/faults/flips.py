@@ -157,7 +157,8 @@ def lake_read(archive: Path) -> str:
         actions = table.get_add_actions(flatten=True)
         names = [name for name in actions.schema.names if name != "modification_time"]
         said = {name: actions.column(name).to_pylist() for name in names}
-        digest.update(f"{log} {table.schema().to_json()} {said}".encode())
+        schema = json.dumps(json.loads(table.schema().to_json()), sort_keys=True)
+        digest.update(f"{log} {schema} {said}".encode())
     return digest.hexdigest()
 
 

@@ -313,6 +313,22 @@ def test_an_archive_that_contradicts_what_is_loaded_is_refused_and_changes_nothi
     assert (Path(mine.settings.warehouse) / "current.json").read_bytes() == before
 
 
+def test_a_state_after_another_segment_than_the_loaded_one_is_refused(tmp_path: Path) -> None:
+    """The index has the id of the last segment alone, of which the manifest is damaged."""
+    mine = _small_site(tmp_path / "mine", 0, omit=("accounts",))
+    theirs = _small_site(tmp_path / "theirs", 0)
+    (first,) = theirs.loaded_catalog().segments()
+    make_segment(theirs.settings, 1, omit=("accounts",), previous_id=first.segment_id)
+    publish_all(theirs)
+    lake = Path(theirs.settings.archive, KIT_CHAIN, "lake")
+    (manifest,) = (lake / "manifests").glob("11-20.*.parquet")
+    manifest.unlink()
+    done = _load(tmp_path, theirs.settings.archive, STRATA_WAREHOUSE=str(mine.settings.warehouse))
+    assert done.returncode == 5
+    assert "contradicts what is loaded: segment 1-10 has the id" in done.stderr
+    assert mine.loaded_catalog().states() == []
+
+
 def test_an_archive_without_a_lake_is_refused(original: Original, tmp_path: Path) -> None:
     lake = shutil.ignore_patterns("lake", "*.zip")
     archive = shutil.copytree(original.archive, tmp_path / "copy", ignore=lake)
