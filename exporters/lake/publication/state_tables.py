@@ -80,7 +80,8 @@ def publish_state(lake: Lake, backing: Backing, state: Volume, scratch: Path) ->
             new = NewFile(path, new_name(state.blocks, sha256, csv), sha256)
             return table.put(table.version(), [new], old)
 
-    with backing.files.hold([state.file, state.database]):
+    # The manifest's bytes are hashed before they are published; rows are held against its receipts.
+    with backing.files.hold([state.database]), backing.files.hold([state.file], recheck=True):
         receipts = {receipt.table: receipt for receipt in manifest_receipts([manifest])}
         report = lake.worked(put, sorted(filter(is_state, receipts)))
         return report if report.refused else report + lake.worked(put, [STATE_MANIFEST])

@@ -32,6 +32,7 @@ from tests.segments_kit import KIT_CHAIN, columns, table_rows
 from tests.shared_folders import publish_all
 from tests.waiting import wait_until
 from tests.web_kit import web_server
+from transforms.errors import IntegrityError
 from transforms.verifying.findings import Problem
 
 CHAIN = "sample-chain-001"
@@ -433,6 +434,16 @@ def test_a_damaged_manifest_of_the_state_is_found_and_made_again(tmp_path: Path)
     shutil.rmtree(path.parent)
     publish_all(site)
     assert [*verify_site(site)] == []
+
+
+def test_a_damaged_manifest_of_the_state_is_not_published(tmp_path: Path) -> None:
+    site = _small_site(tmp_path, 0)
+    shutil.rmtree(_state_file(site, "state_manifest").parent)
+    path = Path(site.settings.warehouse, site.loaded_catalog().states()[0].key)
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes().replace(b"parquet-cpp-arrow", b"parquet-cpp-arrov"))
+    with pytest.raises(IntegrityError, match=f"{path} is damaged"):
+        publish_missing(Site(site.settings))
 
 
 def test_a_state_that_is_just_being_published_is_left_out(tmp_path: Path) -> None:
