@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from transforms.block_range import BlockRange
-from transforms.errors import ConfigError
+from transforms.errors import ConfigError, SegmentError
 from transforms.objects import ObjectInfo, StoredFile
 from transforms.stores.store import Store, asked_together
 
@@ -25,7 +26,9 @@ def named_file(key: str, size: int) -> StoredFile:
 def blocks_of(key: str) -> BlockRange | None:
     """The blocks that a file's name says; None for another file."""
     match = _BLOCKS.match(key)
-    return BlockRange(int(match[1]), int(match[2])) if match else None
+    with suppress(SegmentError):  # it ends before it begins
+        return BlockRange(int(match[1]), int(match[2])) if match else None
+    return None
 
 
 def is_held(key: str, runs: Iterable[BlockRange]) -> bool:

@@ -22,6 +22,7 @@ from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.data_files import data_key
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.merge.sweep import folder_listing, sweep
+from transforms.warehouse.repair.older_log import check_not_older
 from transforms.warehouse.warehouse_address import open_warehouse
 
 HOUR = 3600.0
@@ -208,8 +209,10 @@ def test_what_is_not_ours_stays_however_old(site: Site) -> None:
     site.name(site.volume(1, 20))
     foreign = ["data/notes.txt", "index/my-1-10.duckdb", "spam/mine.duckdb", "other/1-10.x"]
     foreign += ["quarantine/readme.txt", "quarantine/x/y.zip", "README", "log/notes.txt"]
+    foreign += ["manifests/5-3.mine.parquet", "data/trades/5-3.mine.parquet"]  # these are no blocks
     for key in foreign:
         site.put(key, days=1000)
+    check_not_older(site.backing, site.backing.log.newest())
     assert site.sweep() == set()
 
 
