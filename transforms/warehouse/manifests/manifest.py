@@ -139,8 +139,10 @@ def _believed(what: Path | str, *odd: type[Exception]) -> Iterator[None]:
     except (*_ODD, *odd) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        what = f"{what} is damaged: run strata repair and load its segments again"
-        raise IntegrityError(what) from error
+        # Which one of several, DuckDB says.
+        reason = "" if isinstance(what, Path) else f" ({str(error).partition(chr(10))[0]})"
+        remedy = "run strata repair and load its segments again"
+        raise IntegrityError(f"{what} is damaged{reason}: {remedy}") from error
 
 
 def segments_source(manifests: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pytest
+
 from tests.transforms.warehouse_kit import history_segment, load_folder
 from transforms.errors import IntegrityError
 from transforms.warehouse.manifests.manifest import (
@@ -47,3 +49,13 @@ def test_any_flipped_byte_is_damage_or_changes_nothing(tmp_path: Path) -> None:
 
     assert receipts
     assert damaged > _FLIPS / 4
+
+
+def test_of_several_manifests_the_damaged_one_is_named(tmp_path: Path) -> None:
+    history_segment(tmp_path / "source", first=1, last=2)
+    load_folder(tmp_path / "warehouse", tmp_path / "source")
+    path = min((tmp_path / "warehouse" / "manifests").iterdir())
+    cut = tmp_path / "cut.parquet"
+    cut.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(IntegrityError, match=r"a manifest is damaged \(.*cut\.parquet.*repair"):
+        manifest_receipts([path, cut])
