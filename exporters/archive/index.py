@@ -97,8 +97,8 @@ class ShardSummary:
     @property
     def tables(self) -> Mapping[str, TableSums]:
         """The sums of each table that it has."""
-        usual = {"covered": self.row["covered"]}
-        return {table: TableSums.parse(usual | sums) for table, sums in self.row["tables"].items()}
+        usual = tuple(map(range_of, self.row["covered"]))
+        return {table: TableSums.parse(sums, usual) for table, sums in self.row["tables"].items()}
 
     @property
     def totals(self) -> TableSums:

@@ -28,9 +28,9 @@ class TableSums:
         return {"zips": self.zips, "rows": self.rows, "bytes": self.bytes, "covered": covered}
 
     @classmethod
-    def parse(cls, sums: Json) -> TableSums:
-        """The sums that `to_json` wrote."""
-        covered = tuple(map(range_of, sums["covered"]))
+    def parse(cls, sums: Json, usual: Coverage = ()) -> TableSums:
+        """The sums that `to_json` wrote; where they say no blocks, these are the `usual` ones."""
+        covered = tuple(map(range_of, sums["covered"])) if "covered" in sums else usual
         return cls(sums["zips"], sums["rows"], sums["bytes"], covered)
 
     @classmethod
