@@ -14,7 +14,7 @@ from tests.pipelines.kit import blocks, make_segment, site_settings
 from tests.segments_kit import table_rows
 
 _FIELD_BYTES = 20 * 10**6
-_LITTLE_MB, _JUST_ENOUGH_MB = 40, 84
+_LITTLE_MB, _JUST_ENOUGH_MB = 40, 64
 
 
 def _strata(

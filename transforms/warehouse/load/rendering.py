@@ -128,13 +128,11 @@ def _rendered(
     else:
         source = rows_sql(schema.table, schema.columns, [data] if data else [])
     rows = f"{source} where _segment between {ends[0].first} and {ends[1].first}"
-    texts = con.execute(f"select 1 from {rows} and _raw is not null limit 1").fetchone()  # noqa: S608
     segments = " to ".join(dict.fromkeys(map(str, ends)))
-    with (
-        naming_large(f"table {schema.table} of segments {segments}", scratch),
-        row_text(con, rows, schema, raw=texts is not None, null=null) as text,
-    ):
-        yield text
+    with naming_large(f"table {schema.table} of segments {segments}", scratch):
+        texts = con.execute(f"select 1 from {rows} and _raw is not null limit 1").fetchone()  # noqa: S608
+        with row_text(con, rows, schema, raw=texts is not None, null=null) as text:
+            yield text
 
 
 def _chunks(text: RowText, size: int) -> Iterator[bytes]:
