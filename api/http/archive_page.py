@@ -54,7 +54,7 @@ def view_archive(catalog: Catalog | None, store: Store, own: str = "") -> Archiv
     index, replaced, address = (
         sound_index(archive),
         sound_revisions(archive),
-        sound_address(archive) or (f"{own}/{chain_id}" if own and catalog else ""),
+        sound_address(archive) or (f"{own}/{chain_id}" if own else ""),
     )
     return ArchiveView(index, replaced, segments, address)
 

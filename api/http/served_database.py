@@ -15,6 +15,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 from threading import Lock
 
@@ -68,12 +69,13 @@ class ServedDatabase:
         if chain_id != current.catalog.chain_id:
             return None
         with self._lock:  # one at a time: it takes half a second
-            made, folder = self._made.get(address, (0.0, ""))
-            if not made or time.monotonic() - made > _FRESH_SECONDS:
+            made, folder = self._made.pop(address, (-inf, ""))
+            if time.monotonic() - made > _FRESH_SECONDS:
+                made = time.monotonic()
                 folder = self._folder(current.catalog, address)
-                while len(self._made) >= _MOST_ADDRESSES:
-                    del self._made[next(iter(self._made))]
-                self._made[address] = time.monotonic(), folder
+            if len(self._made) >= _MOST_ADDRESSES:
+                del self._made[next(iter(self._made))]
+            self._made[address] = made, folder
         return f"{folder}/{name}" if folder else None
 
     def _folder(self, catalog: Catalog, address: str) -> str:
@@ -95,13 +97,17 @@ class ServedDatabase:
             with scratch_folder(self.cache / "scratch") as scratch:
                 (scratch / name).mkdir()
                 (scratch / name / PUBLIC_SQL).write_bytes(documents.make(public, scratch / name))
-                with suppress(OSError):  # another process was faster
+                try:
                     (scratch / name).rename(folder)
+                except OSError:
+                    if not folder.is_dir():  # else another process was faster
+                        raise
         os.utime(folder)
         return name
 
     def _sweep(self) -> None:
         """Remove documents that nobody has asked for since a day."""
         for folder in (self.cache / "served").glob("*"):
-            if time.time() - folder.stat().st_mtime > _KEPT_SECONDS:
-                shutil.rmtree(folder, ignore_errors=True)
+            with suppress(FileNotFoundError):  # another process removed it just now
+                if time.time() - folder.stat().st_mtime > _KEPT_SECONDS:
+                    shutil.rmtree(folder, ignore_errors=True)

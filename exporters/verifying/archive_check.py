@@ -131,9 +131,9 @@ class ArchiveCheck:
 
         def check(entry: Entry) -> list[Finding]:
             receipt, quick = receipts.get((entry.table, entry.blocks)), self.verification.is_quick
-            is_loaded = self.holding and any(self.holding.catalog.volumes_over(entry.blocks))
             findings = zip_findings(self.archive, entry, receipt, self.scratch, only_hashes=quick)
-            if is_loaded and receipt is None:
+            catalog = self.holding.catalog if self.holding and receipt is None else None
+            if catalog and any(catalog.volumes_over(entry.blocks)):
                 place = self.archive.place(entry.path)
                 what = "the warehouse has its blocks, and no segment of just these"
                 findings.append(Finding(Problem.DISAGREEMENT, place, what, _CUT_OTHERWISE))

@@ -92,6 +92,11 @@ def load_folder(
     )
 
 
+def volume_files(volume: Volume) -> list[StoredFile]:
+    """All files of a volume."""
+    return [*volume.row_files, *([volume.index] if volume.index else [])]
+
+
 def load_pending(
     warehouse: Warehouse, source: Source, sink: PartSink, *, requires_id_chain: bool = False
 ) -> LoadReport:

@@ -9,6 +9,7 @@ index/           what servers look rows up in
 In this machine's folder for it, which for a folder is the folder itself unless another is named:
 current.duckdb   what an analyst opens                scratch/           unfinished files
 lake/            versions of the lake's tables, as this machine left them
+served/          what a server gives where the archive has no `strata.duckdb`
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from tests.api.chain_kit import ORDER, chain_folder
 from tests.api.message_types import LIST_ORDER_VERSIONS, LIST_SEGMENTS
 from tests.cid_kit import cid_of
 from tests.segments_kit import Table, block_time, build_segment, columns, table_rows
-from tests.transforms.warehouse_kit import STATE_TABLES, change_rows, relist
+from tests.transforms.warehouse_kit import STATE_TABLES, change_rows, relist, volume_files
 from transforms.sessions import InterruptedQueryError
 from transforms.warehouse.repair.log_repair import repair
 from transforms.warehouse.warehouse_address import open_warehouse
@@ -68,7 +68,7 @@ def test_files_are_let_go_of_when_their_last_request_is_over(tmp_path: Path) -> 
     load(tmp_path / "source", root)
     with OpenSnapshots.open(open_warehouse(root)) as snapshots:
         with snapshots.reading() as early:
-            files = {item.kind: item.files for item in early.snapshot.catalog.volumes}
+            files = {item.kind: volume_files(item) for item in early.snapshot.catalog.volumes}
             # Its manifest is not kept open.
             old_state = {str(root / file.key) for file in files["state"][1:]}
             index = str(root / files["history"][-1].key)

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from tests.transforms.warehouse_kit import MemorySink, history_segment, quarantine_reasons
+from tests.transforms.warehouse_kit import (
+    MemorySink,
+    history_segment,
+    quarantine_reasons,
+    volume_files,
+)
 from transforms.objects import ObjectInfo
 from transforms.segments.segment_name import SegmentName
 from transforms.segments.source import Source
@@ -76,7 +81,7 @@ def test_no_two_files_have_the_same_bytes(tmp_path: Path) -> None:
         opened = open_warehouse(tmp_path / name)
         _load(opened, Source(FolderStore(tmp_path / "in")), ["kit-chain-1-1-2.zip"], MemorySink())
         volumes += opened.loaded_catalog().history()
-    first, second = ({file.sha256 for file in volume.files} for volume in volumes)
+    first, second = ({file.sha256 for file in volume_files(volume)} for volume in volumes)
     assert len(first) >= 3
     assert first.isdisjoint(second)
 

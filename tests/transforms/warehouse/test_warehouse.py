@@ -26,6 +26,7 @@ from tests.transforms.warehouse_kit import (
     render,
     state_segment,
     verify,
+    volume_files,
 )
 from transforms.block_range import BlockRange
 from transforms.errors import ConfigError, IntegrityError, RangeError
@@ -370,7 +371,7 @@ def test_a_sweep_waits_for_the_readers_of_older_snapshots(tmp_path: Path) -> Non
     assert first <= _files(warehouse)
     assert warehouse.sweep(grace_seconds=3600) == []
     swept = [key for key in warehouse.sweep(grace_seconds=-1) if not key.startswith("log/")]
-    assert swept == sorted(file.key for file in state.files)
+    assert swept == sorted(file.key for file in volume_files(state))
     assert list(verify(warehouse)) == []
     assert query(warehouse, "select count(*) from blocks") == [(4,)]
 

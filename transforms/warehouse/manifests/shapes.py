@@ -120,11 +120,6 @@ class Volume:
         """The files without which rows, or what is known of them, are lost."""
         return [self.file, *self.data.values()]
 
-    @property
-    def files(self) -> list[StoredFile]:
-        """All its files."""
-        return [*self.row_files, *([self.index] if self.index else [])]
-
 
 def volume_row(volume: Volume, places: Mapping[int, int]) -> dict[str, object]:
     """A volume: of each table its shape and, where it has rows, the hash and size of its file.

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.transforms.warehouse_kit import volume_files
 from transforms.block_range import BlockRange
 from transforms.objects import ObjectInfo, StoredFile
 from transforms.segments.inventory import Refusal
@@ -101,7 +102,7 @@ def site(tmp_path: Path) -> Site:
 
 
 def keys(*volumes: Volume) -> set[str]:
-    return {file.key for volume in volumes for file in volume.files}
+    return {file.key for volume in volumes for file in volume_files(volume)}
 
 
 def merged(site: Site) -> tuple[list[Volume], Volume]:
