@@ -32,7 +32,7 @@ from transforms.scratch import scratch_folder
 from transforms.stores.store import asked_together, content_sha256, versioned
 from transforms.tables.registry import history_tables
 from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.views.catalog_views import table_shapes
+from transforms.warehouse.views.catalog_views import catalog_tables
 from transforms.warehouse.views.table_views import ViewedTable, absent_names
 
 _log = logging.getLogger(__name__)
@@ -93,7 +93,8 @@ class PublicDocuments:
     def public_lake(self, now: datetime) -> PublicLake:
         """What the lake has now; `now` is when the documents say that they were made."""
         names = self.lake.look()
-        shapes, history = table_shapes(self.catalog), self.catalog.history()
+        shapes = {table.name: table.shape for table in catalog_tables(self.catalog)}
+        history = self.catalog.history()
         asked = asked_together(self.lake.archive.store, self._files, names)
         files: dict[str, Sequence[ActiveFile]] = dict(zip(names, asked, strict=True))
         files = {name: its for name, its in files.items() if its}

@@ -7,7 +7,7 @@ rows of some segments of history and the whole current state. It names no file o
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,7 +16,6 @@ from transforms.bounds import Bound
 from transforms.coverage import difference, union
 from transforms.duck import (
     Connection,
-    attached,
     check_folder,
     new_database,
     quote_name,
@@ -28,15 +27,21 @@ from transforms.duck_files import remove_log
 from transforms.errors import ConfigError, RangeError
 from transforms.files import commit_file
 from transforms.scratch import scratch_folder, sweep_scratch
-from transforms.warehouse.files.catalog import SPAM_CAPTURES
+from transforms.warehouse.files.catalog import SPAM_CAPTURES, Catalog
 from transforms.warehouse.log.losses import LostRowsError
-from transforms.warehouse.manifests.shapes import Extent, Shape
+from transforms.warehouse.manifests.manifest import receipts_source, segments_source
+from transforms.warehouse.manifests.shapes import Extent
 from transforms.warehouse.questions.holdings import Holdings
 from transforms.warehouse.questions.range_choice import SegmentChoice, choose_range
 from transforms.warehouse.views.catalog_columns import rounded_columns
-from transforms.warehouse.views.catalog_views import table_shapes, view_names
+from transforms.warehouse.views.catalog_views import (
+    capture_tables,
+    catalog_tables,
+    manifests,
+    view_names,
+)
 from transforms.warehouse.views.derived_views import derived_views
-from transforms.warehouse.views.table_views import exact_view
+from transforms.warehouse.views.table_views import ViewedTable, empty_table, list_sql
 from transforms.warehouse.warehouse import Warehouse
 
 UNFINISHED = ".strata-copy-"
@@ -69,18 +74,17 @@ def write_copy(
         if losses := [loss for loss in catalog.snapshot.losses if loss.touches(blocks)]:
             raise LostRowsError(warehouse.describe(), losses)
         catalog = catalog.over(Extent(blocks))  # no more is fetched, or read, than need be
-        there, size = view_names(catalog), sum(volume.size for volume in catalog.volumes)
+        there = view_names(catalog)
         if unknown := [name for name in tables if name not in there]:
             raise ConfigError(f"there is no table {unknown[0]!r}: take some of {', '.join(there)}")
-        names = [*(tables or there)]
-        shapes = {name: shape for name, shape in table_shapes(catalog).items() if name in names}
+        catalog = catalog.of_tables(tables or there)
+        size = sum(volume.size for volume in catalog.volumes)
         with (
-            warehouse.views(catalog) as views,
+            catalog.files.hold(catalog.snapshot.readable()),
             working_connection(scratch, memory_limit=warehouse.backing.memory_limit) as con,
-            attached(con, views.resolve(), "current", "(read_only)"),
             new_database(con, fresh, "fresh", size),
         ):
-            rows = _copy(con, names, shapes, blocks, progress)
+            rows = _copy(con, catalog, tables or there, blocks, progress)
         remove_log(path)
         commit_file(fresh, path)
     return rows
@@ -88,98 +92,63 @@ def write_copy(
 
 def _copy(
     con: Connection,
+    catalog: Catalog,
     names: Sequence[str],
-    shapes: Mapping[str, Shape],
     blocks: BlockRange,
     progress: Progress,
 ) -> dict[str, int]:
-    """Copy from the attached `current` into the attached `fresh`; returns the rows of each table.
-
-    Rows are read by the views of the catalog alone, wherever its files lie and whatever they are.
-    """
-    con.execute("use current; create schema fresh.exact; create schema fresh.strata")
-    # Of these `exact` has more than `main`, so that it cannot be rendered from it.
-    exact = [name for name, shape in shapes.items() if rounded_columns(name, shape.column_list())]
-    rows = _copy_rows(con, names, exact, blocks, progress)
-    views = [
-        exact_view(name, shape, f"main.{quote_name(name)}")
-        for name, shape in shapes.items()
-        if name not in exact
-    ]
+    """Copy into the attached `fresh`; returns the rows of each table."""
+    tables = {table.name: table for table in catalog_tables(catalog)}
+    rows: dict[str, int] = {}
+    con.execute("use fresh; create schema exact; create schema strata")
+    for count, name in enumerate(names, 1):
+        if name in tables:
+            main, *others = _table(tables[name], blocks)
+        elif name == SPAM_CAPTURES:
+            main, *others = capture_tables(catalog, list_sql, "table")
+        else:
+            main, *others = empty_table(name, "table")
+        con.execute("begin")
+        ((rows[name],),) = con.execute(main).fetchall()
+        con.execute(";\n".join(others))
+        con.execute("commit")
+        progress(count, len(names))
     con.execute("begin")
-    con.execute(";\n".join(_records(names, blocks)))
-    con.execute("use fresh")
-    con.execute(";\n".join([*views, *derived_views(shapes)]))
-    _copy_comments(con)
+    shapes = {name: table.shape for name, table in tables.items()}
+    con.execute(";\n".join([*_records(catalog, names, blocks), *derived_views(shapes)]))
     con.execute("commit")
     con.execute("use memory")
     return rows
 
 
-def _copy_rows(
-    con: Connection,
-    names: Sequence[str],
-    exact: Sequence[str],
-    blocks: BlockRange,
-    progress: Progress,
-) -> dict[str, int]:
-    """Copy `main`, and of these tables `exact`, too.
-
-    What a table had as current state, before a schema version made it history, stays whole.
-    """
-    receipts = "select table_name, min(first_block) from strata.receipts group by 1"
-    first_blocks = dict(con.execute(receipts).fetchall())
-    relations = [*(("main", name) for name in names), *(("exact", name) for name in exact)]
-    rows: dict[str, int] = {}
-    for count, (schema, name) in enumerate(relations, 1):
-        condition = "true"
-        if name in first_blocks:
-            within = f"_segment between {blocks.first} and {blocks.last}"
-            condition = f"(_segment < {first_blocks[name]} or {within})"
-        table = f"{schema}.{quote_name(name)}"
-        copied = con.execute(f"create table fresh.{table} as from {table} where {condition}")
-        ((rows[name],),) = copied.fetchall()
-        progress(count, len(relations))
-    return rows
+def _table(table: ViewedTable, blocks: BlockRange) -> Iterator[str]:
+    """The statements for a table, of history with the rows of the segments in `blocks`."""
+    source = table.source(list_sql, blocks)
+    yield from table.main("table", source)
+    if rounded_columns(table.name, table.shape.column_list()):
+        # Here `exact` has more than `main`, and cannot be rendered from it.
+        yield table.exact("table", source)
+        yield from table.comments("table", "table")
+    else:
+        yield table.exact("view", f"main.{quote_name(table.name)}")
+        yield from table.comments("table", "view")
 
 
-def _records(names: Collection[str], blocks: BlockRange) -> Iterator[str]:
+def _records(catalog: Catalog, names: Sequence[str], blocks: BlockRange) -> Iterator[str]:
     """The statements for the tables of `strata`: what was loaded, and where it is from."""
     within = f"first_block between {blocks.first} and {blocks.last}"
-    listed = f"table_name in ({', '.join(map(quote_text, names))})"
-    create = "create table fresh.strata"
-    yield f"{create}.segments as from strata.segments where {within}"
-    yield f"{create}.receipts as from strata.receipts where {within} and {listed}"
+    named, files = ", ".join(map(quote_text, names)), list_sql(manifests(catalog))
+    yield f"create table strata.segments as from {segments_source(files)} where {within}"
     yield (
-        f"{create}.copy as select chain_id, snapshot, {blocks.first}::bigint as first_block, "  # noqa: S608 - numbers
-        f"{blocks.last}::bigint as last_block from strata.snapshot"
+        f"create table strata.receipts as from {receipts_source(files)} "
+        f"where {within} and table_name in ({named})"
     )
-    yield f"comment on table fresh.strata.copy is {quote_text(_ABOUT)}"
-    if SPAM_CAPTURES in names:
-        yield f"{create}.refused_captures as from strata.refused_captures"
-
-
-def _copy_comments(con: Connection) -> None:
-    """Give tables, views and columns the comments that they have in the catalog."""
-    kinds = {
-        (schema, name): kind
-        for kind in ("table", "view")
-        for schema, name in con.execute(
-            f"select schema_name, {kind}_name from duckdb_{kind}s() "  # noqa: S608
-            "where database_name = 'fresh' and not internal"
-        ).fetchall()
-    }
-    comments = con.execute(
-        "select schema_name, view_name, null, comment from duckdb_views() "
-        "where database_name = 'current' and comment is not null union all "
-        "select schema_name, table_name, column_name, comment from duckdb_columns() "
-        "where database_name = 'current' and comment is not null"
+    yield (
+        f"create table strata.copy as select {quote_text(catalog.chain_id)} as chain_id, "
+        f"{catalog.snapshot.number}::bigint as snapshot, {blocks.first}::bigint as first_block, "
+        f"{blocks.last}::bigint as last_block"
     )
-    for schema, name, column, comment in comments.fetchall():
-        if kind := kinds.get((schema, name)):
-            place = f"{schema}.{quote_name(name)}"
-            what = f"column {place}.{quote_name(column)}" if column else f"{kind} {place}"
-            con.execute(f"comment on {what} is {quote_text(comment)}")
+    yield f"comment on table strata.copy is {quote_text(_ABOUT)}"
 
 
 def check_file(path: Path) -> None:

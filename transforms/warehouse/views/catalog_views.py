@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
 
 from transforms.duck import quote_text
 from transforms.objects import StoredFile
@@ -16,58 +15,55 @@ from transforms.warehouse.views.table_views import ViewedTable, Views, absent_na
 
 def catalog_views(catalog: Catalog) -> Views:
     """All views of a snapshot, whose files are on this machine."""
-
-    @cache
-    def pattern(file: StoredFile) -> str:
-        return file_pattern(catalog.files.path(file))
-
-    by_name, tables = _volumes(catalog), []
-    for name, volumes in by_name.items():
-        data = (
-            (volume, volume.data.get(name) or volume.data.get(ALL_TABLES)) for volume in volumes
-        )
-        files = [(pattern(file), volume.shapes[name].columns) for volume, file in data if file]
-        as_of = volumes[-1].blocks if volumes[-1].kind == "state" else None
-        tables.append(ViewedTable(name, _merged(name, volumes), files, as_of))
-    manifests = [pattern(volume.file) for volume in catalog.history()]
-    views = Views.of(tables, manifests, absent_names(by_name))
-    snapshot = catalog.snapshot
+    tables, snapshot = catalog_tables(catalog), catalog.snapshot
+    views = Views.of(tables, manifests(catalog), absent_names(table.name for table in tables))
     views.states.append(
         "create or replace table strata.snapshot as select "
         f"{quote_text(catalog.chain_id)} as chain_id, {snapshot.number}::bigint as snapshot, "
         f"{quote_text(catalog.files.folder)} as warehouse"
     )
-    if captures := snapshot.captures:
-        views.fixed += _capture_views(views.listed([pattern(captures)]))
+    views.fixed += capture_tables(catalog, views.listed, "view")
     return views
 
 
 def view_names(catalog: Catalog) -> list[str]:
     """The names of the views in `main`, sorted."""
-    tables = _volumes(catalog)
+    tables = {name for volume in catalog.volumes for name in volume.shapes}
     captures = () if catalog.snapshot.captures is None else (SPAM_CAPTURES,)
     return sorted({*tables, *absent_names(tables), *captures})
 
 
-def table_shapes(catalog: Catalog) -> dict[str, Shape]:
-    """The shapes of all tables, by name."""
-    return {name: _merged(name, volumes) for name, volumes in _volumes(catalog).items()}
+def manifests(catalog: Catalog) -> list[str]:
+    """The patterns of the manifests of history."""
+    return [_pattern(catalog, volume.file) for volume in catalog.history()]
 
 
-def _volumes(catalog: Catalog) -> dict[str, list[Volume]]:
-    """The volumes that have the rows of each table, ascending, by its name.
+def catalog_tables(catalog: Catalog) -> list[ViewedTable]:
+    """The tables of a snapshot, by name.
 
-    A table that a later schema version turned into history keeps its last whole copy, which has the
+    One that a later schema version turned into history keeps its last whole copy, which has the
     rows from before; otherwise only the newest copy counts.
     """
     history, states = catalog.history(), catalog.states()
-    tables: dict[str, list[Volume]] = {}
-    for name in sorted({table for volume in (*history, *states) for table in volume.shapes}):
+    tables = []
+    for name in sorted({table for volume in catalog.volumes for table in volume.shapes}):
         parts = [volume for volume in history if name in volume.shapes]
         copies = [volume for volume in states if name in volume.shapes]
         older = [copy for copy in copies if not parts or copy.version < parts[-1].version]
-        tables[name] = [*older[-1:], *parts]
+        volumes = [*older[-1:], *parts]
+        data = (
+            (volume, volume.data.get(name) or volume.data.get(ALL_TABLES)) for volume in volumes
+        )
+        files = [
+            (_pattern(catalog, file), volume.shapes[name].columns) for volume, file in data if file
+        ]
+        as_of = None if parts else volumes[-1].blocks
+        tables.append(ViewedTable(name, _merged(name, volumes), files, as_of))
     return tables
+
+
+def _pattern(catalog: Catalog, file: StoredFile) -> str:
+    return file_pattern(catalog.files.path(file))
 
 
 def _merged(name: str, volumes: Sequence[Volume]) -> Shape:
@@ -82,8 +78,14 @@ def _merged(name: str, volumes: Sequence[Volume]) -> Shape:
     return shape
 
 
-def _capture_views(file: str) -> Iterator[str]:
-    for view, table, text in (
+def capture_tables(
+    catalog: Catalog, listed: Callable[[Sequence[str]], str], kind: str
+) -> Iterator[str]:
+    """What makes views of captures, or tables, where there are any; see `ViewedTable.source`."""
+    if catalog.snapshot.captures is None:
+        return
+    file = listed([_pattern(catalog, catalog.snapshot.captures)])
+    for name, table, text in (
         (
             f"main.{SPAM_CAPTURES}",
             "captures",
@@ -92,7 +94,7 @@ def _capture_views(file: str) -> Iterator[str]:
         ("strata.refused_captures", "refused_lines", "Lines that are no captures, and why."),
     ):
         yield (
-            f"create view {view} as from read_duckdb({file}, "
+            f"create {kind} {name} as from read_duckdb({file}, "
             f"hive_partitioning = false, table_name = '{table}')"
         )
-        yield f"comment on view {view} is {quote_text(text)}"
+        yield f"comment on {kind} {name} is {quote_text(text)}"

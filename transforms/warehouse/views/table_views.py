@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -53,25 +53,58 @@ class ViewedTable:
             columns = (c for c in self.shape.column_list() if fold_case(c.name) in there)
             yield tuple(files), [*columns]
 
-    def source(self, views: Views) -> str:
-        """SQL over all its rows: one reader for each group.
+    def source(
+        self, listed: Callable[[Sequence[str]], str], blocks: BlockRange | None = None
+    ) -> str:
+        """SQL over its rows, of history over those of the segments in `blocks` (None: all).
 
-        `union_by_name` would open every file for every view, each time a database is written.
+        There is one reader for each group, whose list of files `listed` names: `union_by_name`
+        would open every file for every view, each time a database is written.
         """
         readers, there = [], set[Column]()
         for files, columns in self.groups():
             there.update(columns)
-            listed = views.listed(files)
-            reader = rows_sql(self.name, columns, listed, self.shape.raw)
+            names = listed(files)
+            reader = rows_sql(self.name, columns, names, self.shape.raw)
             if _is_state(files[0]):
-                reader = state_sql(self.name, listed)
+                reader = state_sql(self.name, names)
             elif self.as_of is not None:
                 segment = f"{self.as_of.first}::bigint as _segment"
                 reader = f"(select * replace ({segment}) from {reader})"  # noqa: S608 - quoted
+            elif blocks is not None:
+                reader = f"(from {reader} where _segment between {blocks.first} and {blocks.last})"
             readers.append(reader)
         if there != {*self.shape.column_list()}:  # only segments without rows have the others
             readers.append(empty_sql(self.name, self.shape.column_list()))
         return f"({' union all by name '.join(f'from {reader}' for reader in readers)})"
+
+    def main(self, kind: str, source: str) -> Iterator[str]:
+        """What makes `main.<table>`, a view or a table, over SQL for its rows, with comments."""
+        name, columns = f"main.{quote_name(self.name)}", typed_columns(self.name, self.shape)
+        yield _made(kind, name, columns, source)
+        for column in columns:
+            if column.comment:
+                what = f"{name}.{quote_name(column.name)}"
+                yield f"comment on column {what} is {quote_text(column.comment)}"
+
+    def exact(self, kind: str, source: str) -> str:
+        """What makes `exact.<table>`, likewise."""
+        columns = exact_columns(self.name, self.shape.column_list())
+        return _made(kind, f"exact.{quote_name(self.name)}", columns, source)
+
+    def comments(self, main: str = "view", exact: str = "view") -> Iterator[str]:
+        """What says what `main.<table>` and `exact.<table>`, of these kinds, are."""
+        name = quote_name(self.name)
+        state = "" if self.as_of is None else f" Current state as of block {self.as_of.last}."
+        text = f"{table_meaning(self.name)}{state}"
+        yield f"comment on {main} main.{name} is {quote_text(text)}"
+        text = f"{text} As the exact text of the CSV."
+        yield f"comment on {exact} exact.{name} is {quote_text(text)}"
+
+
+def list_sql(files: Iterable[str]) -> str:
+    """SQL for a list of files."""
+    return f"[{', '.join(map(quote_text, files))}]"
 
 
 def _is_state(file: str) -> bool:
@@ -98,7 +131,7 @@ class Views:
     def lists(self) -> list[str]:
         """What makes the lists."""
         return [
-            f"create or replace macro {name} as [{', '.join(map(quote_text, files))}]"
+            f"create or replace macro {name} as {list_sql(files)}"
             for files, name in self.files.items()
         ]
 
@@ -114,10 +147,11 @@ class Views:
         """The views of tables; those of documented tables that are `absent` are empty."""
         views = cls(fixed=["create schema exact"])
         for table in tables:
-            views.fixed += _table_views(table, table.source(views))
-            views.states += _table_comments(table)
+            source = table.source(views.listed)
+            views.fixed += [*table.main("view", source), table.exact("view", source)]
+            views.states += table.comments()
         for name in absent:
-            views.fixed += _empty_view(name)
+            views.fixed += empty_table(name, "view")
         if manifests:
             files = views.listed(manifests)
             views.fixed.append(f"create view strata.segments as from {segments_source(files)}")
@@ -126,46 +160,24 @@ class Views:
         return views
 
 
-def exact_view(name: str, shape: Shape, source: str) -> str:
-    """What makes the view `exact.<table>` over SQL for its rows."""
-    return _view(f"exact.{quote_name(name)}", exact_columns(name, shape.column_list()), source)
-
-
-def _view(view: str, columns: Sequence[ViewColumn], source: str) -> str:
+def _made(kind: str, relation: str, columns: Sequence[ViewColumn], source: str) -> str:
     listed = select_list([(column.sql, column.name) for column in columns])
-    return f"create view {view} as select {listed} from {source}"  # noqa: S608 - quoted
-
-
-def _table_views(table: ViewedTable, source: str) -> Iterator[str]:
-    view, columns = f"main.{quote_name(table.name)}", typed_columns(table.name, table.shape)
-    yield _view(view, columns, source)
-    yield exact_view(table.name, table.shape, source)
-    for column in columns:
-        if column.comment:
-            what = f"{view}.{quote_name(column.name)}"
-            yield f"comment on column {what} is {quote_text(column.comment)}"
-
-
-def _table_comments(table: ViewedTable) -> Iterator[str]:
-    name = quote_name(table.name)
-    state = "" if table.as_of is None else f" Current state as of block {table.as_of.last}."
-    for schema, how in (("main", ""), ("exact", " As the exact text of the CSV.")):
-        text = f"{table_meaning(table.name)}{state}{how}"
-        yield f"comment on view {schema}.{name} is {quote_text(text)}"
+    return f"create {kind} {relation} as select {listed} from {source}"  # noqa: S608 - quoted
 
 
 @cache  # most tables of most snapshots are not there
-def _empty_view(name: str) -> tuple[str, str]:
-    """A documented table without rows, so that every query runs.
+def empty_table(name: str, kind: str) -> tuple[str, str]:
+    """What makes a documented table without rows, a view or a table, so that every query runs.
 
     Two thousand comments on columns would take longer to write than all other views of a small
     chain: there are none.
     """
     table = schema_reference()[name]
     shape = Shape({column.name: column.source_type for column in table.columns})
-    view = f"main.{quote_name(name)}"
-    made = _view(view, typed_columns(name, shape), empty_sql(name, shape.column_list()))
-    return made, f"comment on view {view} is {quote_text(f'{table.meaning} {_EMPTY}')}"
+    view, source = f"main.{quote_name(name)}", empty_sql(name, shape.column_list())
+    meaning = quote_text(f"{table.meaning} {_EMPTY}")
+    made = _made(kind, view, typed_columns(name, shape), source)
+    return made, f"comment on {kind} {view} is {meaning}"
 
 
 def absent_names(there: Iterable[str]) -> list[str]:
