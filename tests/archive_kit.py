@@ -13,7 +13,7 @@ from exporters.archive.archive import Archive
 from exporters.archive.entries import SegmentSource
 from exporters.publishing.request import PublishRequest
 from exporters.verifying.archive_check import ArchiveCheck, stranger_findings
-from exporters.verifying.record import new_record
+from exporters.verifying.listing import Listing
 from exporters.zip_names import csv_name, zip_name
 from exporters.zips.part_zip import write_part_zip
 from transforms.block_range import BlockRange
@@ -121,15 +121,14 @@ def verify_archive(
     from exporters.verifying.verify_lake import LakeCheck
 
     check = verification or Verification()
-    with new_record(scratch, relies=False) as record:
-        try:
-            record.take_listing(archive.store)
-        except ConfigError as error:
-            yield Finding(Problem.MISSING, archive.store.describe(), str(error), RESTORE)
-            return
-        yield from restored(ArchiveCheck(archive, check, record, scratch).findings())
-        yield from restored(LakeCheck(archive, check, record).findings())
-        yield from stranger_findings(archive.store, record, [archive.chain_id])
+    try:
+        listing = Listing(archive.store, [archive.chain_id])
+    except ConfigError as error:
+        yield Finding(Problem.MISSING, archive.store.describe(), str(error), RESTORE)
+        return
+    yield from restored(ArchiveCheck(archive, check, listing, scratch).findings())
+    yield from restored(LakeCheck(archive, check, listing).findings())
+    yield from stranger_findings(archive.store, listing)
 
 
 class KilledError(Exception):

@@ -9,25 +9,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
-from exporters.archive.archive import CHAINS, Archive
+from exporters.archive.archive import Archive
+from exporters.archive.documents import shard_documents
 from exporters.archive.entries import Entry
+from exporters.archive.hash_lists import ENDING, SIGNATURES
 from exporters.archive.index import ArchiveIndex, ShardSummary
-from exporters.archive.shards import SHARD_BLOCKS, shard_blocks, shard_path
-from exporters.archive.sound_documents import HOME, sound_index, stored_shards
+from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL
+from exporters.archive.revisions import REVISIONS
+from exporters.archive.shards import shard_blocks, shard_path
+from exporters.archive.sound_documents import chain_keys, sound_index, stored_shards
 from exporters.archive.sums import completeness
-from exporters.verifying.record import Record
-from exporters.verifying.verify_documents import chain_findings, document_keys, shard_findings
+from exporters.verifying.listing import Listing, ShardFiles
+from exporters.verifying.verify_documents import chain_findings, shard_findings
 from exporters.verifying.verify_zip import zip_findings
 from transforms.coverage import difference, union
-from transforms.stores.store import SCRATCH, Store
+from transforms.stores.store import Store
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.verifying.findings import (
     LOAD,
@@ -39,7 +40,7 @@ from transforms.verifying.findings import (
     present,
     read_findings,
 )
-from transforms.verifying.verification import YOUNG_SECONDS, Kind, Verification
+from transforms.verifying.verification import Kind, Verification
 from transforms.warehouse.checks.warehouse_check import Holding
 
 _WORKERS = 4
@@ -47,10 +48,11 @@ _CUT_OTHERWISE = Remedy(
     (),
     "load from the source that was published, or publish to another archive: one was cut otherwise",
 )
-_OF_SHARD = re.compile(
-    r"[^/]+/[^/]+-(\d{1,19})-\d{1,19}\.zip(?:\.sha256)?"
-    r"|index/(\d{1,19})\.(?:json|html|sha256)"
+_OTHER_DOCUMENTS = (
+    *(REVISIONS, PUBLIC_SQL, PUBLIC_DATABASE),
+    *(f"{name}{ENDING}" for name in SIGNATURES),
 )
+"""What may lie beside the documents that follow from shards."""
 
 
 @dataclass(frozen=True)
@@ -64,14 +66,15 @@ class ArchiveCheck:
 
     archive: Archive
     verification: Verification
-    record: Record
+    listing: Listing
     scratch: Path | None = None
     holding: Holding | None = None
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is wrong; nothing, if all is well."""
         archive, sound = self.archive, list[int]()
-        self.verification.expect(Kind.ZIPS, *self.record.count(archive.key(""), ".zip"))
+        for files in self.listing.of_chain(archive.chain_id):
+            self.verification.expect(Kind.ZIPS, files.zips, files.bytes)
         try:
             index = sound_index(archive)
         except OSError:  # it is found where the documents are compared
@@ -83,25 +86,17 @@ class ArchiveCheck:
         if index is not None and self.holding is not None:
             yield from self._segments(index, self.holding)
         yield from chain_findings(archive, sound)
-        self.record.name(document_keys(archive, numbers))
-
-    @cached_property
-    def _changed(self) -> Collection[int]:
-        """The shards of which anything is new, other or gone since the last sound check."""
-        start = self.archive.key("")
-        keys = (key.removeprefix(start) for key in self.record.changed() if key.startswith(start))
-        matches = filter(None, map(_OF_SHARD.fullmatch, keys))
-        return {int(match[1] or match[2]) // SHARD_BLOCKS for match in matches}
+        self.listing.name([*chain_keys(archive), *map(archive.key, _OTHER_DOCUMENTS)])
 
     def _shard(
         self, number: int, summary: ShardSummary | None, sound: list[int]
     ) -> Iterator[Finding]:
-        """Read a shard, and its ZIPs where any of its files changed."""
+        """Read a shard and its ZIPs, unless index and listing say what they said before."""
         archive, check, place = self.archive, self.verification, shard_path(number)
-        said = json.dumps(summary.row if summary else None)
+        files = self.listing.shards.pop((archive.chain_id, number), ShardFiles())
+        said = json.dumps([summary.row if summary else None, files.digest])
         fact = f"{archive.place(place)} {hashlib.sha256(said.encode()).hexdigest()}"
-        is_changed = not check.is_quick or number in self._changed
-        if check.is_known(fact) and not is_changed:
+        if check.is_known(fact):
             return
         entries: list[Entry] = []
 
@@ -113,13 +108,15 @@ class ArchiveCheck:
         findings = read_findings(archive.place(place), read, PUBLISH)
         yield from findings
         if findings:  # what its ZIPs are, nobody says: none of them is a stranger
-            for table in HISTORY_TABLES:
-                self.record.name_all(archive.key(f"{table}/{archive.chain_id}-"))
             return
-        keys = (archive.key(f"{e.path}{end}") for e in entries for end in ("", ".sha256"))
-        self.record.name([*keys, archive.key(place)])
-        if is_changed:
-            yield from self._zips(number, entries)
+        keys = {archive.key(f"{e.path}{end}") for e in entries for end in ("", ".sha256")}
+        keys |= {archive.key(place), *(each.key for each in shard_documents(archive, number))}
+        if files.count > len(keys):
+            files.named = keys
+            self.listing.shards[archive.chain_id, number] = files
+        if files.count != len(keys):  # a later check must look at what nothing names yet
+            check.seen.discard(fact)
+        yield from self._zips(number, entries)
         sound.append(number)
         # Now, as the shard was just read: to read one takes as long as all else with it.
         yield from shard_findings(archive, number)
@@ -158,23 +155,13 @@ class ArchiveCheck:
             yield Finding(Problem.NOT_LOADED, place, what, remedy)
 
 
-def stranger_findings(store: Store, record: Record, chains: Collection[str]) -> Iterator[Finding]:
-    """Yield what nothing named.
-
-    None is younger than an hour: a publisher at work may not have named it yet.
-    """
-    record.name((CHAINS, HOME))
-    folders: Counter[str] = Counter()
-    for info in record.strangers():
-        top, slash, _ = info.key.partition("/")
-        if top == SCRATCH or record.time - info.modified < YOUNG_SECONDS:
-            continue
-        if slash and top not in chains:
-            folders[top] += 1
-            continue
+def stranger_findings(store: Store, listing: Listing) -> Iterator[Finding]:
+    """Yield what nothing named."""
+    for info in listing.strangers():
         place = store.describe(info.key)
         yield Finding(Problem.ORPHAN, place, "nothing in the archive names it", move_away(place))
-    for folder, count in sorted(folders.items()):
-        place = store.describe(folder)
-        what = f"it is the folder of no chain of this archive, and holds {count} files"
-        yield Finding(Problem.ORPHAN, place, what, move_away(place))
+    for folder, count in sorted(listing.folders.items()):
+        if count:
+            place = store.describe(folder)
+            what = f"it is the folder of no chain of this archive, and holds {count} files"
+            yield Finding(Problem.ORPHAN, place, what, move_away(place))

@@ -10,7 +10,6 @@ from exporters.archive.documents import (
     ArchiveDocument,
     Wave,
     chain_documents,
-    documents,
     shard_documents,
 )
 from exporters.archive.hash_lists import ENDING, SIGNATURES, SUMS, parse_sums
@@ -73,14 +72,6 @@ def _revisions_problem(archive: Archive) -> str:
     elif REVISIONS in parse_sums(archive.read(SUMS) or b""):
         raise FileNotFoundError(REVISIONS)
     return ""
-
-
-def document_keys(archive: Archive, numbers: Sequence[int]) -> Iterator[str]:
-    """The keys of all documents, besides the shards."""
-    other = (REVISIONS, PUBLIC_SQL, PUBLIC_DATABASE)
-    yield from (archive.key(name) for name in other)
-    yield from (archive.key(f"{name}{ENDING}") for name in SIGNATURES)
-    yield from (document.key for document in documents(archive, numbers))
 
 
 def signature_findings(archive: Archive, public_key: PublicKey) -> Iterator[Finding]:

@@ -17,9 +17,8 @@ from exporters.archive.sums import completeness
 from exporters.lake.lake_files import SEGMENT_TABLES, Lake, file_name
 from exporters.lake.log.table_version import ActiveFile, parsed_name
 from exporters.lake.tables import LakeTable
-from exporters.verifying.record import Record
+from exporters.verifying.listing import Listing
 from transforms.coverage import difference, inside, union
-from transforms.errors import IntegrityError
 from transforms.stores.store import object_sha256
 from transforms.verifying.findings import (
     LAKE_PUBLISH,
@@ -45,7 +44,7 @@ class LakeCheck:
 
     archive: Archive
     verification: Verification
-    record: Record
+    listing: Listing
     holding: Holding | None = None
 
     def findings(self) -> Iterator[Finding]:
@@ -64,16 +63,16 @@ class LakeCheck:
 
     def _table(self, table: LakeTable, published: Sequence[Volume]) -> Iterator[Finding]:
         """Open a table's log, which should name one sound set of files; compare and read these."""
-        is_history, place, finding = table.name in SEGMENT_TABLES, table.place(LOG), None
-        try:
-            version = table.version()
-            if version.number < 0 and table.infos and is_history:
-                finding = Finding(Problem.MISSING, place, "the table has no log", LAKE_PUBLISH)
-        except IntegrityError as error:
-            finding = Finding(Problem.DAMAGED, place, str(error), make_again(place))
-        if finding is not None:  # which of its files are strange, nothing says
-            yield finding
-            self.record.name_all(table.key(""))
+        is_history, place = table.name in SEGMENT_TABLES, table.place(LOG)
+
+        def problem() -> str:
+            if table.version().number < 0 and table.infos and is_history:
+                raise FileNotFoundError(place)
+            return ""
+
+        if findings := read_findings(place, problem, make_again(place), LAKE_PUBLISH):
+            yield from findings  # which of its files are strange, nothing says
+            self.listing.name(map(table.key, table.infos))
             return
         if is_history and self.holding is not None:
             yield from self._compared(table, published, self.holding)
@@ -81,9 +80,9 @@ class LakeCheck:
         self.verification.expect(Kind.LAKE_FILES, len(table.files), size)
         for file in table.files:
             yield from self._file(table, file)
-        if version.number >= 0:  # those that no version names, who publishes removes after a week
+        if table.version().number >= 0:  # what no version names, who publishes removes in time
             ours = (p for p in table.infos if p.startswith(f"{LOG}/") or parsed_name(p))
-            self.record.name(map(table.key, ours))
+            self.listing.name(map(table.key, ours))
 
     def _compared(
         self, table: LakeTable, published: Sequence[Volume], holding: Holding
@@ -111,17 +110,19 @@ class LakeCheck:
         missing, damaged = LAKE_PUBLISH, put_again(place)
         if file.csv:  # who publishes writes it again for another state only
             missing = damaged = make_again(table.place())
-        read = partial(self._file_problem, table.key(file.name), file)
+        read = partial(self._file_problem, table, file)
         return read_findings(place, read, damaged, missing)
 
-    def _file_problem(self, key: str, file: ActiveFile) -> str:
-        info = self.record.find(key)
+    def _file_problem(self, table: LakeTable, file: ActiveFile) -> str:
+        key, store = table.key(file.name), self.archive.store
+        # A listing is not believed: what it lacks is asked for by name.
+        info = table.infos.get(file.name) or store.head(key)
         if info is None:
             raise FileNotFoundError(key)
         if info.size != file.bytes:
             return f"it has {info.size} bytes, not {file.bytes}"
-        if self.verification.is_quick and self.record.is_as_before(key):
+        if self.verification.is_known(f"{store.describe(key)} {info.size} {info.version}"):
             return ""
-        sha256 = object_sha256(self.archive.store, key)
+        sha256 = object_sha256(store, key)
         self.verification.took(Kind.LAKE_FILES, file.bytes)
         return "" if file.is_of(sha256) else f"it hashes to {sha256}, which its name does not say"

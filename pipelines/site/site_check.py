@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import islice
@@ -13,11 +14,12 @@ from exporters.archive.figures import size_text
 from exporters.archive.lake_place import LAKE
 from exporters.signing_keys import PublicKey
 from exporters.verifying.archive_check import ArchiveCheck, stranger_findings
-from exporters.verifying.record import Record, new_record
+from exporters.verifying.listing import Listing
 from exporters.verifying.verify_documents import public_findings, signature_findings
 from pipelines.site.segment_status import id_report
 from pipelines.site.site import Site
 from transforms.errors import ConfigError, IntegrityError
+from transforms.stores.store import Store
 from transforms.verifying.findings import PUBLISH, Finding, Problem, Remedy, restored
 from transforms.verifying.verification import Kind, Verification
 from transforms.warehouse.checks.warehouse_check import Holding, warehouse_findings
@@ -44,18 +46,16 @@ def verify_site(
     check = verification or Verification()
     # Another release may write other documents.
     about = f"{site.warehouse.describe()} {site.store.describe()} {version('strata')}"
-    cache = site.warehouse.cache
+    kept = site.warehouse.cache / "sound.json"
+    check.rely_on(kept, about)
     # A place that is not there is not made by looking at it.
-    scratch, kept = (site.scratch(), cache / "sound.sqlite") if cache.is_dir() else (None, None)
-    with new_record(scratch, kept, about, relies=check.is_quick) as record:
-        check.sound = record.facts()
-        is_sound = True
-        checks = _Checks(site, check, record, scratch, public_key)
-        for finding in checks.archive(None) if archive_alone else checks.both():
-            is_sound = False
-            yield finding
-        if is_sound:
-            record.keep(check.seen)
+    has_cache, is_sound = kept.parent.is_dir(), True
+    checks = _Checks(site, check, site.scratch() if has_cache else None, public_key)
+    for finding in checks.archive(None) if archive_alone else checks.both():
+        is_sound = False
+        yield finding
+    if is_sound and has_cache:
+        check.keep(kept, about)
 
 
 def first_findings(findings: Iterator[Finding]) -> tuple[list[Finding], int]:
@@ -70,7 +70,6 @@ class _Checks:
 
     site: Site
     check: Verification
-    record: Record
     scratch: Path | None
     public_key: PublicKey | None
 
@@ -86,16 +85,13 @@ class _Checks:
         """Check the archive, and one chain of it against what its warehouse holds."""
         own, store = holding.catalog.chain_id if holding else "", self.site.store
         try:
-            self.record.take_listing(store)
+            known = _known_chains(store)
+            listing = Listing(store, known | {own})
         except ConfigError as error:
             remedy = _FIRST_TIME if own else _RIGHT_PLACE
             yield Finding(Problem.MISSING, store.describe(), str(error), remedy)
             return
-        try:
-            known = set(chains(store))
-        except (IntegrityError, OSError):  # it is found where the documents are compared
-            known = set()
-        is_there = bool(own) and self.record.count(f"{own}/") != (0, 0)
+        is_there = bool(listing.of_chain(own)) or listing.has(f"{own}/")
         chain_ids = sorted(known | {own}) if is_there else sorted(known)
         if own and own not in chain_ids:
             others = f"it holds {', '.join(chain_ids)}" if chain_ids else "it is empty"
@@ -106,27 +102,35 @@ class _Checks:
             yield Finding(Problem.MISSING, store.describe(), what, _RIGHT_PLACE)
         for chain_id in chain_ids:
             held = holding if chain_id == own else None
-            yield from self._chain(self.site.archive(chain_id), held)
+            yield from self._chain(self.site.archive(chain_id), listing, held)
         if known:  # else nobody says which folders are those of chains
-            yield from stranger_findings(store, self.record, chain_ids)
+            yield from stranger_findings(store, listing)
 
-    def _chain(self, archive: Archive, held: Holding | None) -> Iterator[Finding]:
-        findings = self._findings(archive, held)
+    def _chain(self, archive: Archive, listing: Listing, held: Holding | None) -> Iterator[Finding]:
+        findings = self._findings(archive, listing, held)
         yield from findings if held else restored(findings)
         if self.public_key is not None:
             yield from signature_findings(archive, self.public_key)
 
-    def _findings(self, archive: Archive, held: Holding | None) -> Iterator[Finding]:
-        check, record = self.check, self.record
-        yield from ArchiveCheck(archive, check, record, self.scratch, held).findings()
+    def _findings(
+        self, archive: Archive, listing: Listing, held: Holding | None
+    ) -> Iterator[Finding]:
+        yield from ArchiveCheck(archive, self.check, listing, self.scratch, held).findings()
         yield from public_findings(archive)
         # It should be there where this place publishes to it.
         is_wanted = held is not None and self.site.settings.lake
-        if is_wanted or record.count(archive.key(f"{LAKE}/")) != (0, 0):
+        if is_wanted or listing.has(archive.key(f"{LAKE}/")):
             # What reads Parquet takes its time to import, which whoever has no lake need not pay.
             from exporters.verifying.verify_lake import LakeCheck
 
-            yield from LakeCheck(archive, check, record, held).findings()
+            yield from LakeCheck(archive, self.check, listing, held).findings()
+
+
+def _known_chains(store: Store) -> set[str]:
+    """The chains that the archive names; none where that is damaged, which is found later."""
+    with suppress(IntegrityError, OSError):
+        return set(chains(store))
+    return set()
 
 
 def count_rows(check: Verification) -> Iterator[tuple[str, str, str]]:

@@ -16,7 +16,7 @@ _SECONDS = 60
 
 
 def _left(place: Path) -> list[Path]:
-    folder = place / "warehouse" / "parts" / "unfinished"
+    folder = place / "warehouse" / "scratch"
     return sorted(folder.iterdir()) if folder.is_dir() else []
 
 

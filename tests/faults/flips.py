@@ -39,7 +39,7 @@ _NOT_KEPT = (
     "scratch",
     "leases",
     "proofs.sqlite",
-    "sound.sqlite",
+    "sound.json",
     ".merging",
     ".views",
 )

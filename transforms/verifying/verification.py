@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
+
+from transforms.errors import IntegrityError
+from transforms.files import new_file
+from transforms.sealed import seal, unseal
 
 
 class Kind(StrEnum):
@@ -30,7 +36,7 @@ class Verification:
     """A check under way; `there` and `read` count what there is, and what was read of it.
 
     `is_quick` hashes what is new since the last sound check, of which `sound` are the facts that it
-    found. `seen` are those of this one.
+    found (none for a whole check). `seen` are those of this one.
     What is as young as `settle_seconds` may be about to be published, and is not missed.
     """
 
@@ -57,3 +63,15 @@ class Verification:
         """Whether the last sound check found the same, which this one found, too."""
         self.seen.add(fact)
         return fact in self.sound
+
+    def rely_on(self, path: Path, about: str) -> None:
+        """Let a quick check rely on the file of the last sound one, if that is `about` the same."""
+        if self.is_quick:
+            with suppress(OSError, IntegrityError, LookupError, ValueError):
+                kept = unseal(path.read_bytes(), str(path))
+                self.sound = frozenset(kept["facts"] if kept["about"] == about else ())
+
+    def keep(self, path: Path, about: str) -> None:
+        """Let the next quick check rely on what this one saw: nothing is wrong."""
+        with new_file(path) as file:
+            file.write(seal({"about": about, "facts": sorted(self.seen)}))

@@ -26,7 +26,7 @@ from transforms.stores.folder_store import FolderStore
 
 NUMBERS = (0, 1, 2000, 4000)
 """Segments of ten blocks: they lie in the first three shards."""
-RECORD = "warehouse/sound.sqlite"
+RECORD = "warehouse/sound.json"
 OLD = 3 * 7 * 24 * 3600
 
 
@@ -131,7 +131,7 @@ def test_a_check_that_finds_something_leaves_no_record(place: Place) -> None:
     assert segments_read(place) == 4
 
 
-@each_of("content", [None, b"", b"no database at all", b"SQLite format 3\0 but cut"])
+@each_of("content", [None, b"", b"no document at all", b'{"about": '])
 def test_without_a_sound_record_everything_is_read(checked: Place, content: bytes | None) -> None:
     record = checked.warehouse.parent / RECORD
     record.unlink()
@@ -319,5 +319,5 @@ def test_what_is_too_young_to_be_strange_is_not_forgotten(
     path.write_bytes(b"of a publisher at work")
     # The shard of a file that nothing names yet is looked at again.
     assert [segments_read(place) for _ in range(2)] == [4, 1]
-    monkeypatch.setattr("exporters.verifying.archive_check.YOUNG_SECONDS", -1.0)
+    monkeypatch.setattr("exporters.verifying.listing.YOUNG_SECONDS", -1.0)
     assert str(path) in {row[1] for row in findings(place)}
