@@ -141,7 +141,7 @@ def look_at_archive(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]
 
     with retried_if_transient(context.retry_number):
         completion = complete_archive(site, site.archive(catalog.chain_id))
-        refused = sweep(site).refused if site.settings.lake else {}
+        refused = sweep(site) if site.settings.lake else {}
     context.add_output_metadata({"was_whole": completion.is_nothing})
     named = {each.name: each.reason for each in completion.failed[:_NAMED_FINDINGS]}
     named |= {f"lake table {table}": reason for table, reason in refused.items()}

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -14,7 +14,6 @@ from pathlib import Path
 
 from exporters.archive.archive import Archive, won_race
 from exporters.archive.lake_place import LAKE, MANIFESTS
-from exporters.lake.lake_report import LakeReport
 from exporters.lake.log.table_version import new_name
 from exporters.lake.tables import LakeTable, listed
 from transforms.errors import ConflictError, IntegrityError
@@ -59,21 +58,25 @@ class Lake:
                 self._listed.setdefault(name, []).append(info)
         return sorted(self._listed)
 
-    def worked(self, work: Callable[[LakeTable], LakeReport], tables: Iterable[str]) -> LakeReport:
-        """What came of work on each of these tables, which is done again where it loses a race.
+    def refusals(
+        self, work: Callable[[LakeTable], object], tables: Collection[str]
+    ) -> dict[str, str]:
+        """Do work on each of these tables, again where it loses a race.
 
-        A table on which it cannot be done, for what it holds already, is in the report, and the
-        others go on. Errors of the machine pass through.
+        Returns why it cannot be done on a table, for what that holds already; the others go on.
+        Errors of the machine pass through.
         """
 
-        def on_table(name: str) -> LakeReport:
+        def reason(name: str) -> str:
             table = self.table(name)
             try:
-                return won_race(partial(work, table), table.place())
+                won_race(partial(work, table), table.place())
             except (ConflictError, IntegrityError) as error:
-                return LakeReport(refused={name: str(error)})
+                return str(error)
+            return ""
 
-        return sum(asked_together(self.archive.store, on_table, tables), LakeReport())
+        reasons = asked_together(self.archive.store, reason, tables)
+        return {name: why for name, why in zip(tables, reasons, strict=True) if why}
 
 
 def file_of(volume: Volume, table: str) -> StoredFile | None:

@@ -18,7 +18,6 @@ from zlib import crc32
 import pyarrow.parquet as pq
 
 from exporters.archive.lake_place import LOG
-from exporters.lake.lake_report import LakeReport
 from exporters.lake.log.log_files import (
     HINT,
     checkpoint_bytes,
@@ -181,7 +180,7 @@ class LakeTable:
 
     def put(
         self, base: TableVersion, new: Iterable[NewFile], removed: Sequence[ActiveFile] = ()
-    ) -> LakeReport:
+    ) -> None:
         """Put files there, and name them, and others no longer, in one version after `base`.
 
         Raises `ConflictError` where a column has another type or spelling than the table's, and
@@ -198,7 +197,6 @@ class LakeTable:
             self._put_file(base, file)
             added.append(ActiveFile(file.name, size, metadata.num_rows, tuple(own.names)))
         self.commit(base, added, removed, columns)
-        return LakeReport(len(added), sum(file.bytes for file in added))
 
     def _put_file(self, base: TableVersion, file: NewFile) -> None:
         """Put a file there, also in the place of a damaged one that no version names.

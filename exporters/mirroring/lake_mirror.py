@@ -103,7 +103,7 @@ class LakeMirror:
                         self.files += 1
                         advance(size)
                     self._replace_log(table)
-        refused = sweep_lake(self._own).refused.items()
+        refused = sweep_lake(self._own).items()
         self.refused += (f"{table}: {reason}" for table, reason in refused)
 
     @property

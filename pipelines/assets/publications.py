@@ -117,10 +117,9 @@ def lake_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
     def publish(context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]) -> None:
         segments = segments_of_run(context)
         with retried_if_transient(context.retry_number), site.warehouse.one_look():
-            report = publish_to_lake(site, segments)
-        if report.refused:
-            what = f"not everything could be put into the lake, and {report.files} files were"
-            raise final_failure(what, report.refused)
+            refused = publish_to_lake(site, segments)
+        if refused:
+            raise final_failure("not everything could be put into the lake", refused)
 
     return publish
 

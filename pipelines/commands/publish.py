@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import click
 
 from exporters.archive.figures import size_text
-from exporters.lake.lake_report import LakeReport
 from exporters.publishing.publication import Outcome, Published, PublishReport
 from exporters.publishing.replace import Correction
 from pipelines.batches import plan_batches
@@ -21,7 +20,7 @@ from pipelines.commands.options import (
     open_site,
     warehouse_option,
 )
-from pipelines.commands.publication_report import show_completion, show_lake
+from pipelines.commands.publication_report import show_completion, show_refused
 from pipelines.site.completing import Completion, complete_archive
 from pipelines.site.publishing import (
     publish_segments,
@@ -101,12 +100,12 @@ def command(
         segments = _loaded_inside(site, blocks)
         chosen = [table for table in HISTORY_TABLES if table in (tables or HISTORY_TABLES)]
         reports = [replace_published(site, segments, chosen, correction)]
-    lake = _publish_lake(site, screen) if site.settings.lake else None
+    refused = _publish_lake(site, screen) if site.settings.lake else None
     failed = [failure for report in reports for failure in report.failed]
     if correction is None:  # else what it found wrong is what was replaced, or was not asked for
         failed = [*completion.failed, *failed]
-    _show(screen, site, completion, reports, failed, lake)
-    return _exit_code(failed) or (CONFLICT if lake and lake.refused else OK)
+    _show(screen, site, completion, reports, failed, refused)
+    return _exit_code(failed) or (CONFLICT if refused else OK)
 
 
 def _exit_code(failed: Sequence[Published]) -> int:
@@ -121,7 +120,7 @@ def _show(
     completion: Completion,
     reports: list[PublishReport],
     failed: Sequence[Published],
-    lake: LakeReport | None,
+    refused: Mapping[str, str] | None,
 ) -> None:
     show_completion(screen, completion)
     created = sum(report.created for report in reports)
@@ -138,8 +137,10 @@ def _show(
         if completion.is_nothing and completion.looked_at
         else "Nothing new to publish."
     )
-    if lake is not None:
-        show_lake(screen, lake)
+    if refused:
+        show_refused(screen, refused)
+    elif refused is not None:
+        screen.show("The lake has all that is published.")
     screen.document(
         {
             "completed": completion,
@@ -148,12 +149,12 @@ def _show(
             "identical": sum(report.identical for report in reports),
             "bytes": size,
             "failed": [{"file": failure.name, "reason": failure.reason} for failure in failed],
-            "lake": lake,
+            "lake": {"refused": refused} if refused is not None else None,
         }
     )
 
 
-def _publish_lake(site: Site, screen: Screen) -> LakeReport:
+def _publish_lake(site: Site, screen: Screen) -> dict[str, str]:
     # What reads Parquet takes its time to import, which whoever has no lake need not pay.
     from pipelines.site.lake_publishing import publish_missing
 

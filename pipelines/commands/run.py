@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from exporters.archive.figures import size_text
-from exporters.lake.lake_report import LakeReport
 from exporters.locations import dagster_home
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import FINDINGS, MACHINE, OK
@@ -60,10 +59,10 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
         after = before if completion.is_nothing and not runs else site_status(site)
         tables = published_tables(site, frozenset(after.published).difference(before.published))
         has_machine_failed = any(run.of_machine for run in runs)
-        lake = LakeReport() if has_machine_failed else _swept(site, after)
+        not_swept = {} if has_machine_failed else _swept(site, after)
     _record_look(site, after)
     show_completion(screen, completion)
-    _show_refusals(screen, completion, lake, lines)
+    _show_refusals(screen, completion, not_swept, lines)
     show_run(screen, site, after, tables, idle=not runs)
     screen.document(
         {
@@ -73,26 +72,29 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
             "complete_until": after.complete_until,
             "refused": [{"file": file, "reason": why} for file, why in after.refused.items()],
             "refused_captures": lines,
-            "lake": lake,
+            "lake": {"refused": not_swept},
         }
     )
     if has_machine_failed:
         return MACHINE
-    is_bad = after.refused or lines or completion.failed or lake.refused
+    is_bad = after.refused or lines or completion.failed or not_swept
     return FINDINGS if is_bad or any(run.failure for run in runs) else OK
 
 
-def _swept(site: Site, status: SiteStatus) -> LakeReport:
-    """What came of removing what the lake no longer needs, if there is one."""
-    return sweep(site) if site.settings.lake and status.published else LakeReport()
+def _swept(site: Site, status: SiteStatus) -> dict[str, str]:
+    """Remove what the lake no longer needs, if there is one; why tables stay as they are."""
+    return sweep(site) if site.settings.lake and status.published else {}
 
 
 def _show_refusals(
-    screen: Screen, completion: Completion, lake: LakeReport, lines: Sequence[RefusedLine]
+    screen: Screen,
+    completion: Completion,
+    not_swept: Mapping[str, str],
+    lines: Sequence[RefusedLine],
 ) -> None:
     failed = ((zip_.name, zip_.reason) for zip_ in completion.failed)
     screen.table("not in the archive", ("file", "reason"), failed)
-    show_refused(screen, lake)
+    show_refused(screen, not_swept)
     shown = ((line.file, line.line, line.reason) for line in lines)
     screen.table("no spam captures", ("file", "line", "reason"), shown)
 

@@ -11,7 +11,6 @@ from exporters.archive.lake_place import MANIFESTS
 from exporters.archive.sound_documents import sound_index
 from exporters.archive.sums import completeness
 from exporters.lake.lake_files import Lake
-from exporters.lake.lake_report import LakeReport
 from exporters.lake.publication.history_tables import HistoryTables
 from exporters.lake.publication.public_documents import PublicDocuments
 from exporters.lake.publication.state_tables import is_state_due, publish_state
@@ -34,24 +33,23 @@ from transforms.warehouse.warehouse import Progress
 @at_one_look
 def publish_to_lake(
     site: Site, segments: Sequence[BlockRange], advance: Progress = no_progress
-) -> LakeReport:
+) -> dict[str, str]:
     """Put into the lake what it lacks of what is published, and the newest current state.
 
-    A volume is added once all its segments are published as they are loaded; those of these
-    segments (loaded, ascending) that are not are in the report. The current state is put there as
-    often as the setting `state_seconds` allows. `advance` is called with the bytes of files that
-    were put there.
+    A volume is added once all its segments are published as they are loaded. The current state is
+    put there as often as the setting `state_seconds` allows. `advance` is called with the bytes of
+    files that were put there. Returns why tables stay as they are, and which of these segments
+    (loaded, ascending) are not published so.
     """
     return _publish(site, site_lake(site), segments, advance, is_spared=True)
 
 
 def _publish(
     site: Site, lake: Lake, segments: Sequence[BlockRange], advance: Progress, *, is_spared: bool
-) -> LakeReport:
+) -> dict[str, str]:
     unpublished = cache(partial(_unpublished, site, lake))
     problems = sorted(unpublished(tuple(segments)).items())
     refused = {f"segment {blocks}": "; ".join(why) for blocks, why in problems}
-    report = LakeReport(refused=refused)
     catalog, turn = site.loaded_catalog(), Lock()
 
     @cache
@@ -62,13 +60,13 @@ def _publish(
         with turn:  # tables are asked for side by side, about the same volumes
             return is_published(volume.blocks)
 
-    report += HistoryTables(lake, catalog, published, site.scratch(), advance).follow()
+    refused |= HistoryTables(lake, catalog, published, site.scratch(), advance).follow()
     states = catalog.states()
     is_due = not is_spared or is_state_due(lake, states, site.settings.state_seconds)
     if states and is_due:
-        report += publish_state(lake, site.warehouse.backing, states[-1], site.scratch())
+        refused |= publish_state(lake, site.warehouse.backing, states[-1], site.scratch())
     name_lake(site, lake)
-    return report
+    return refused
 
 
 def _unpublished(
@@ -111,16 +109,16 @@ def _is_new(lake: Lake) -> bool:
 
 
 @at_one_look
-def publish_missing(site: Site, advance: Progress = no_progress) -> LakeReport:
+def publish_missing(site: Site, advance: Progress = no_progress) -> dict[str, str]:
     """Put into the lake whatever it lacks of what is published, and remove what it needs no more.
 
-    `advance` is called with the bytes of the files that were published.
+    `advance` is called with the bytes of the files that were published. Returns what
+    `publish_to_lake` does.
     """
     lake = site_lake(site)
     published = completeness(sound_index(lake.archive).tables).complete
     doubtful = [*inside(_doubtful(site), published)]
-    report = _publish(site, lake, doubtful, advance, is_spared=False)
-    return report + sweep(site)
+    return _publish(site, lake, doubtful, advance, is_spared=False) | sweep(site)
 
 
 def _doubtful(site: Site) -> Sequence[BlockRange]:

@@ -13,7 +13,6 @@ from exporters.archive.entries import Entry
 from exporters.archive.lake_place import MANIFESTS, STATE_MANIFEST
 from exporters.archive.shards import shard_number
 from exporters.lake.lake_files import Lake
-from exporters.lake.lake_report import LakeReport
 from exporters.lake.publication.lake_sweep import sweep_lake
 from exporters.lake.publication.state_tables import is_state_due
 from pipelines.site.site import Site, at_one_look
@@ -96,6 +95,6 @@ def lacking_segments(site: Site) -> list[BlockRange]:
     return [states[-1].blocks] if is_due else lacking
 
 
-def sweep(site: Site) -> LakeReport:
+def sweep(site: Site) -> dict[str, str]:
     """Remove what no version of the last week names; see `sweep_lake`."""
     return sweep_lake(site_lake(site))

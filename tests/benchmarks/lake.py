@@ -70,9 +70,8 @@ def publish(home: Path) -> None:
     lake = Lake(Archive(FolderStore(home / "archive"), catalog.chain_id))
     scratch = home / "scratch"
     scratch.mkdir()
-    report = HistoryTables(lake, catalog, lambda _: True, scratch).follow()
-    if report.refused:
-        raise RuntimeError(f"not all was published: {report.refused}")
+    if refused := HistoryTables(lake, catalog, lambda _: True, scratch).follow():
+        raise RuntimeError(f"not all was published: {refused}")
 
 
 @contextmanager

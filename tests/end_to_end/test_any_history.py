@@ -100,7 +100,7 @@ class _History:
 
     def _publish(self, site: Site) -> None:
         assert not publish_segments(site, site.loaded_catalog().blocks).report.failed
-        assert not publish_missing(site).refused
+        assert not publish_missing(site)
 
     def _check_copy(self, warehouse: Warehouse, count: int) -> None:
         first, last = sorted(self.chance.choices(range(count), k=2))

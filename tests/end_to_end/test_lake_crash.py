@@ -141,7 +141,7 @@ def _finish(place: Place, dice: random.Random) -> Counter[str]:
     site = place.site()
     lake, loaded = site_lake(site), site.loaded_catalog().blocks
     tables = history_tables(site)
-    assert not tables.follow().refused
+    assert not tables.follow()
     publish_current_state(site, dice)
     while lacking := lacking_segments(site):
         publish_some(site, lacking[: dice.randint(1, 20)])

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from exporters.archive.lake_place import MANIFESTS
 from exporters.lake.lake_files import Lake, file_name, file_of, lake_tables
-from exporters.lake.lake_report import LakeReport
 from exporters.lake.log.table_version import ActiveFile, new_name
 from exporters.lake.tables import LakeTable, NewFile
 from transforms.coverage import union
@@ -41,25 +40,23 @@ class HistoryTables:
     scratch: Path
     advance: Callable[[int], object] = lambda _bytes: None
 
-    def follow(self) -> LakeReport:
+    def follow(self) -> dict[str, str]:
         """Let tables have what they should; then the manifests of what is in all of them.
 
-        What cannot be done is in the report. Errors of the machine end it as they are: run it
-        again.
+        Returns why tables could not. Errors of the machine end it as they are: run it again.
         """
         self.lake.look()
-        report = self.lake.worked(self._follow, lake_tables(self.catalog.history()))
-        return report if report.refused else report + self.lake.worked(self._follow, [MANIFESTS])
+        refused = self.lake.refusals(self._follow, lake_tables(self.catalog.history()))
+        return refused or self.lake.refusals(self._follow, [MANIFESTS])
 
-    def _follow(self, table: LakeTable) -> LakeReport:
+    def _follow(self, table: LakeTable) -> None:
         """Put there what a table lacks, and name what it should not have no longer."""
         version = table.version()
         new, old = self._changes(table)
-        if not new and not old:
-            return LakeReport()
-        old += (file for file in version.files if file.csv)  # once it was current state
-        with scratch_folder(self.scratch) as folder:
-            return table.put(version, self._files(table.name, new, folder), old)
+        if new or old:
+            old += (file for file in version.files if file.csv)  # once it was current state
+            with scratch_folder(self.scratch) as folder:
+                table.put(version, self._files(table.name, new, folder), old)
 
     def _changes(self, table: LakeTable) -> tuple[list[Volume], list[ActiveFile]]:
         """The volumes whose files a table should get, and the files in whose place they come.

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 from exporters.lake.lake_files import Lake
-from exporters.lake.lake_report import LakeReport
 from exporters.lake.log.table_schema import KEPT_HOURS
 from exporters.lake.log.table_version import parsed_name
 from exporters.lake.tables import LakeTable
 
 
-def sweep_lake(lake: Lake, kept_hours: int = KEPT_HOURS) -> LakeReport:
+def sweep_lake(lake: Lake, kept_hours: int = KEPT_HOURS) -> dict[str, str]:
     """Remove files that no version of the last week names, orphans of killed publishers among them.
 
-    Ages are by the store's clock. In the report are the tables that are damaged or that others
-    wrote to, which stay as they are. Less than a week is for who knows that nobody publishes or
-    reads. Costs a listing of the lake, and a reading of logs that others wrote to.
+    Ages are by the store's clock. Returns why tables stay as they are that are damaged or that
+    others wrote to. Less than a week is for who knows that nobody publishes or reads. Costs a
+    listing of the lake, and a reading of logs that others wrote to.
     """
     store = lake.archive.store
     oldest = store.now() - kept_hours * 3600
 
-    def sweep(table: LakeTable) -> LakeReport:
+    def sweep(table: LakeTable) -> None:
         if _unnamed(table, oldest):
             table.look()  # what a killed publisher left may have been taken up meanwhile
             for path in _unnamed(table, oldest):
                 store.delete(table.key(path))
-        return LakeReport()
 
-    return lake.worked(sweep, lake.look())
+    return lake.refusals(sweep, lake.look())
 
 
 def _unnamed(table: LakeTable, oldest: float) -> list[str]:

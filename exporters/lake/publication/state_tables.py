@@ -14,7 +14,6 @@ from threading import Lock
 
 from exporters.archive.lake_place import MANIFESTS, STATE_MANIFEST
 from exporters.lake.lake_files import Lake
-from exporters.lake.lake_report import LakeReport
 from exporters.lake.log.table_version import new_name
 from exporters.lake.tables import LakeTable, NewFile
 from transforms.errors import IntegrityError
@@ -52,23 +51,23 @@ def is_state_due(lake: Lake, states: Sequence[Volume], seconds: float) -> bool:
     return version.files[0].blocks.last < states[-1].blocks.last and not is_recent
 
 
-def publish_state(lake: Lake, backing: Backing, state: Volume, scratch: Path) -> LakeReport:
+def publish_state(lake: Lake, backing: Backing, state: Volume, scratch: Path) -> dict[str, str]:
     """Put a copy of every table of a current state there, unless a newer or an equal one is.
 
-    Each replaces the one before in one version of its table. What cannot be added is in the report.
-    Raises `IntegrityError` where the state cannot be read.
+    Each replaces the one before in one version of its table. Returns why tables could not. Raises
+    `IntegrityError` where the state cannot be read.
     """
     # Whoever only asks whether it is due need not wait until DuckDB is imported.
     from transforms.lake.parquet_rows import write_state
 
     manifest, turn = backing.files.path(state.file), Lock()
 
-    def put(table: LakeTable) -> LakeReport:
+    def put(table: LakeTable) -> None:
         """Put a table there, unless it has these rows, perhaps of an earlier segment, or newer."""
         receipt, old = receipts.get(table.name), table.files
         csv = (receipt or state.file).sha256
         if any(file.csv == csv or file.blocks.last >= state.blocks.last for file in old):
-            return LakeReport()
+            return
         with scratch_folder(scratch) as folder:
             path = folder / "file.parquet"
             if receipt is None:
@@ -78,10 +77,10 @@ def publish_state(lake: Lake, backing: Backing, state: Volume, scratch: Path) ->
                     write_state(backing, state, receipt, path)
             sha256 = content_sha256(path)
             new = NewFile(path, new_name(state.blocks, sha256, csv), sha256)
-            return table.put(table.version(), [new], old)
+            table.put(table.version(), [new], old)
 
     # The manifest's bytes are hashed before they are published; rows are held against its receipts.
     with backing.files.hold([state.database]), backing.files.hold([state.file], recheck=True):
         receipts = {receipt.table: receipt for receipt in manifest_receipts([manifest])}
-        report = lake.worked(put, sorted(filter(is_state, receipts)))
-        return report if report.refused else report + lake.worked(put, [STATE_MANIFEST])
+        refused = lake.refusals(put, sorted(filter(is_state, receipts)))
+        return refused or lake.refusals(put, [STATE_MANIFEST])

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from zipfile import ZipFile
 
-from exporters.lake.lake_report import LakeReport
 from exporters.lake.publication.history_tables import HistoryTables
 from pipelines.settings import Settings
 from pipelines.site.lake_publishing import publish_missing
@@ -64,8 +63,8 @@ class LakeSite:
             files = pending[start : start + batch]
             assert not site.warehouse.load(site.source, files, site.stage).failures
 
-    def publish(self) -> LakeReport:
-        """Put into the lake what it lacks."""
+    def publish(self) -> dict[str, str]:
+        """Put into the lake what it lacks; why tables stay as they are."""
         return publish_missing(self.site)
 
     def publish_zips(self) -> None:

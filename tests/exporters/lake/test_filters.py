@@ -152,7 +152,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> LakeSite:
     made.load()
     for blocks in made.site.loaded_catalog().blocks:
         publisher = history_tables(made.site, [blocks])
-        assert not publisher.follow().refused
+        assert not publisher.follow()
     return made
 
 

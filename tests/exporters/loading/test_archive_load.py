@@ -191,7 +191,7 @@ def test_of_a_file_that_others_merged_only_what_lacks_is_taken(tmp_path: Path) -
         make_segment(site.settings, number)
     publish_all(site)
     assert len(site.warehouse.compact(1)) == 1
-    assert not publish_missing(site).refused
+    assert not publish_missing(site)
     manifests = Path(site.settings.archive, KIT_CHAIN, "lake", "manifests")
     assert [path.name.partition(".")[0] for path in manifests.glob("1-*")]
     assert _loaded(_load(tmp_path, site.settings.archive)) == ["21-30", "31-40"]
@@ -214,7 +214,7 @@ def test_a_column_of_segments_without_rows_is_taken_with_them_and_not_with_other
     publish_all(site)
     assert _loaded(_load(tmp_path / "all", site.settings.archive)) == ["1-10", "11-20"]
     assert len(site.warehouse.compact(1)) == 1
-    assert not publish_missing(site).refused
+    assert not publish_missing(site)
     assert _loaded(_load(tmp_path / "one", site.settings.archive)) == ["11-20"]
     orders = _answers(Path(site.settings.warehouse))["orders"]
     assert _answers(tmp_path / "one" / "warehouse")["orders"] == orders

@@ -5,10 +5,8 @@ import sys
 
 import pytest
 
-from exporters.lake.lake_report import LakeReport
 from pipelines.commands import display
 from pipelines.commands.display import Screen
-from pipelines.commands.publication_report import show_lake
 
 CLEARED = "\r\x1b[K"
 
@@ -126,14 +124,3 @@ def test_markup_in_data_is_data(capsys: pytest.CaptureFixture[str]) -> None:
     captured = capsys.readouterr()
     assert captured.err == "[red]not a colour[/red] :smile:\n"
     assert "[bold]cell[/bold] :smile:" in captured.out
-
-
-def test_files_of_the_lake_are_told_with_their_bytes(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    for report, told in (
-        (LakeReport(files=1, bytes=2048), "1 files of the lake published: 2.0 kB\n"),
-        (LakeReport(), "The lake has all that is loaded.\n"),
-    ):
-        show_lake(Screen(), report)
-        assert capsys.readouterr().out == told
