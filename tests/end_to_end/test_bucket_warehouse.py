@@ -246,6 +246,17 @@ def test_damage_in_a_bucket_is_found(cloud: Cloud) -> None:
         cloud.server.client.put_object(Bucket=cloud.archive, Key=key, Body=good)
 
 
+def test_a_check_fetches_a_damaged_copy_of_this_machine_again(cloud: Cloud) -> None:
+    machine = cloud.machine("checking")
+    machine.strata("verify")
+    (copy, *_) = (machine.cache / "copies" / "data" / "orders").iterdir()
+    whole = copy.read_bytes()
+    copy.chmod(0o644)
+    copy.write_bytes(whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:])
+    machine.strata("verify")
+    assert copy.read_bytes() == whole
+
+
 def test_a_bucket_that_is_not_there_is_named_in_one_sentence(cloud: Cloud) -> None:
     done = cloud.machine("c").run("publish", "--archive", "s3://no-such-bucket-here/x")
     assert done.returncode not in (0, 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -17,7 +16,7 @@ from transforms.lookups.index_file import open_index
 from transforms.lookups.lookup_tables import prove_lookups
 from transforms.objects import StoredFile
 from transforms.scratch import scratch_folder
-from transforms.stores.store import content_sha256, object_sha256
+from transforms.stores.store import object_sha256
 from transforms.tables.file_columns import OWN_TYPES, FileColumn, duck_type, file_columns
 from transforms.tables.registry import fold_case
 from transforms.verifying.findings import (
@@ -93,20 +92,15 @@ def _rows_problem(
 def file_findings(
     backing: Backing, file: StoredFile, remedy: Remedy, prove: Callable[[], str] = str
 ) -> list[Finding]:
-    """Hash a file that a snapshot names; of a bucket's, also the copy in this machine's cache.
+    """Hash a file that a snapshot names; this machine's damaged copy of a bucket's is replaced.
 
     If it is whole, `prove` says what is wrong with its content, "" if nothing.
     """
     place, local = backing.store.describe(file.key), backing.files.path(file)
-    is_copy = backing.store.path(file.key) is None and local.exists()
     findings: list[Finding] = []
     if log := log_beside(local):
         findings.append(Finding(Problem.DAMAGED, str(log), FOREIGN_LOG, REPAIR))
     findings += read_findings(place, partial(_hash_problem, backing, file), remedy)
-    if is_copy and content_sha256(local) != file.sha256:
-        what = f"this copy of {place} does not hash to {file.sha256}"
-        again = Remedy((f"rm {shlex.quote(str(local))}",))
-        findings.append(Finding(Problem.DAMAGED, str(local), what, again))
     if not findings:
         anew = Remedy((*move_away(place).commands, *remedy.commands), remedy.note)
         findings += read_findings(place, prove, anew)
@@ -114,9 +108,11 @@ def file_findings(
 
 
 def _hash_problem(backing: Backing, file: StoredFile) -> str:
-    if backing.store.path(file.key) is None and not backing.files.path(file).exists():
-        backing.files.bring([file])  # which hashes it, and has it here for what follows
-        return ""
+    if backing.store.path(file.key) is None:
+        is_copied = backing.files.path(file).exists()
+        backing.files.bring([file], recheck=True)
+        if not is_copied:  # it is now, for what follows, and was hashed
+            return ""
     sha256 = object_sha256(backing.store, file.key)
     return "" if sha256 == file.sha256 else f"it hashes to {sha256}, not {file.sha256}"
 

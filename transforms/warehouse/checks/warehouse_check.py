@@ -13,33 +13,20 @@ from pathlib import Path
 from transforms.block_range import BlockRange
 from transforms.coverage import union
 from transforms.errors import ConfigError
-from transforms.verifying.findings import (
-    FIRST_LOAD,
-    REPAIR,
-    REPAIR_AND_LOAD,
-    Finding,
-    Problem,
-    move_away,
-)
+from transforms.verifying.findings import FIRST_LOAD, REPAIR, REPAIR_AND_LOAD, Finding, Problem
 from transforms.verifying.verification import Kind, Verification
 from transforms.warehouse.checks.file_check import file_findings, volume_findings
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.files.local_files import MISSING
 from transforms.warehouse.files.lost_files import absent_files
-from transforms.warehouse.log.log import LOG, is_snapshot_key, snapshot_key
+from transforms.warehouse.log.log import LOG, snapshot_key
 from transforms.warehouse.log.losses import LostRowsError
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.file_names import MANIFESTS, STATE, listed
 from transforms.warehouse.manifests.manifest import read_segments
 from transforms.warehouse.manifests.shapes import Volume
-from transforms.warehouse.merge.sweep import (
-    ORPHAN_SECONDS,
-    folder_listing,
-    is_removable,
-    unnamed,
-    whole_runs,
-)
+from transforms.warehouse.merge.sweep import ORPHAN_SECONDS
 from transforms.warehouse.repair.older_log import lacking, later_volume
 
 
@@ -65,12 +52,11 @@ def warehouse_findings(
     """
     store = backing.store
     try:
-        backing.log.numbers()
+        # Before the log: other processes may go on meanwhile.
+        listing = listed(store, (MANIFESTS, STATE))
     except ConfigError as error:  # there is no such bucket
         yield Finding(Problem.MISSING, store.describe(), str(error), FIRST_LOAD)
         return None
-    # Before the log: other processes may go on meanwhile.
-    listing = listed(store, (MANIFESTS, STATE))
     snapshot, unsound = backing.log.newest_sound()
     place = store.describe(LOG)
     for number, problem in unsound.items():
@@ -85,12 +71,16 @@ def warehouse_findings(
         yield Finding(Problem.MISSING, store.describe(), what, FIRST_LOAD)
     if snapshot is None:
         return None
+    now, infos = store.now(), listing[MANIFESTS]
+    for info in lacking(infos, snapshot):
+        if now - info.modified > ORPHAN_SECONDS:
+            what = "no snapshot names it, and it has blocks that the log lacks"
+            yield Finding(Problem.ORPHAN, store.describe(info.key), what, REPAIR)
     bad = yield from _files(backing, verification, snapshot)
     sound = (volume for volume in snapshot.volumes if volume.key not in bad)
     catalog = backing.catalog(snapshot).of_volumes(sound)
     loaded, due = union(volume.blocks for volume in snapshot.history()), catalog.history()
     if settle := verification.settle_seconds:
-        now, infos = store.now(), listing[MANIFESTS]
         old = {info.key for info in infos if now - info.modified >= settle}
         due = [volume for volume in due if volume.key in old]
     return Holding(catalog, loaded, due)
@@ -99,7 +89,7 @@ def warehouse_findings(
 def _files(
     backing: Backing, verification: Verification, snapshot: Snapshot
 ) -> Generator[Finding, None, set[str]]:
-    """Check what a snapshot names and what nothing names.
+    """Check what a snapshot names.
 
     Returns the keys of the manifests with which anything is wrong: these are not believed.
     """
@@ -118,7 +108,6 @@ def _files(
             yield from file_findings(backing, refused.copy, REPAIR)
     if snapshot.captures:
         yield from file_findings(backing, snapshot.captures, REPAIR_AND_LOAD)
-    yield from _orphans(backing, snapshot)
     yield from _volumes(backing, verification, snapshot.volumes, bad)
     return bad
 
@@ -144,34 +133,3 @@ def _volumes(
             is_read = volume.key not in bad and not check.is_quick
             yield from volume_findings(backing, volume, is_read=is_read)
             check.took(Kind.VOLUMES, volume.size)
-
-
-def _orphans(backing: Backing, snapshot: Snapshot) -> Iterator[Finding]:
-    """Files in the warehouse's folders that nothing names, and no sweep removes.
-
-    Of a killed load these are its manifests, which repair takes in with their files, and what it
-    left of blocks that no volume has.
-    """
-    store, now = backing.store, backing.store.now()
-    known = snapshot.dropped.keys() | snapshot.named_keys()
-    listing = folder_listing(store)
-    whole = whole_runs(snapshot, listing)
-    unknown = {info.key for info in lacking(listing[MANIFESTS], snapshot)}
-    runs = {_run_of(key) for key in unknown}
-    strange = [info for info in listing[LOG] if not is_snapshot_key(info.key)]
-    for info in (*strange, *unnamed(listing, snapshot)):
-        is_known = info.key.removesuffix(".wal") in known or is_removable(info.key, whole)
-        if is_known or now - info.modified <= ORPHAN_SECONDS:
-            continue
-        place = store.describe(info.key)
-        if info.key in unknown:
-            what = "no snapshot names it, and it has blocks that the log lacks"
-            yield Finding(Problem.ORPHAN, place, what, REPAIR)
-        elif _run_of(info.key) not in runs:
-            what = "no snapshot names it, and no sweep removes it"
-            yield Finding(Problem.ORPHAN, place, what, move_away(place))
-
-
-def _run_of(key: str) -> str:
-    """What the name of a volume's file says of its blocks."""
-    return key.rpartition("/")[2].partition(".")[0]

@@ -171,11 +171,6 @@ def snapshot_key(number: int) -> str:
     return f"{_FOLDER}{number:020d}.json"
 
 
-def is_snapshot_key(key: str) -> bool:
-    """Whether a file of the log's folder has the name of a snapshot."""
-    return _NAME.fullmatch(key) is not None
-
-
 def settled_snapshots(infos: Iterable[ObjectInfo], horizon: float) -> list[int]:
     """The numbers of listed snapshots that were followed before the horizon, ascending.
 
