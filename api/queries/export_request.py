@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from api.core.api_errors import (
     InvalidArgumentError,
@@ -16,9 +17,10 @@ from api.core.open_snapshots import Reading
 from exporters.exports.plan import InvalidExportError, NotHeldError
 from exporters.exports.range_export import RangeExporter
 from exporters.zips.layout import Layout
+from transforms.block_range import BlockRange
 from transforms.duck_errors import Error as DuckError
 from transforms.errors import IntegrityError, RangeError
-from transforms.warehouse.questions.holdings import Holdings
+from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.questions.range_choice import choose_between
 
 TABLES = {
@@ -30,7 +32,7 @@ _PROVE_BYTES = 64 * 2**20
 """How much of a ZIP is proven before its first byte is sent; a longer one starts in seconds too."""
 
 
-def _chosen(reading: Reading, holdings: Holdings, request: Request) -> tuple[int, int]:
+def _chosen(reading: Reading, request: Request) -> tuple[int, int]:
     """The first and last block that a request means. Raises `InvalidArgumentError`."""
     begin, end = getattr(request, "from"), request.to
     if not (begin or end):
@@ -41,7 +43,7 @@ def _chosen(reading: Reading, holdings: Holdings, request: Request) -> tuple[int
 
     reading.check_rows()
     try:
-        chosen = choose_between(holdings, begin, end).blocks
+        chosen = choose_between(reading.snapshot.catalog, begin, end).blocks
     except RangeError as error:
         raise InvalidArgumentError(Reason.NO_SEGMENTS, str(error)) from error
     return chosen.first, chosen.last
@@ -66,12 +68,12 @@ class ExportQuery:
         if request.table not in TABLES:  # gRPC takes any number
             what = f'parsing field "table": "{request.table}" is not a valid value'
             raise MalformedParameterError(what)
-        holdings = Holdings(reading.snapshot.catalog)
+        catalog, table, blocks = reading.snapshot.catalog, TABLES[request.table], None
         try:
-            blocks = _chosen(reading, holdings, request)
+            blocks = _chosen(reading, request)
             return self.exporter.export(
-                holdings,
-                TABLES[request.table],
+                catalog,
+                table,
                 *blocks,
                 prove_bytes=_PROVE_BYTES,
                 warn=self.warn,
@@ -84,7 +86,15 @@ class ExportQuery:
             _check_losses(reading)
             raise NotFoundError(Reason.NO_SEGMENTS, str(error)) from error
         except (IntegrityError, FileNotFoundError, DuckError) as error:
-            raise reading.examine(holdings.read) or error from error
+            raise reading.examine([*_read(catalog, table, blocks)]) or error from error
+
+
+def _read(catalog: Catalog, table: str, blocks: tuple[int, int] | None) -> Iterator[Path]:
+    """The data files that an export of some blocks reads; with None, that their choice reads."""
+    volumes = catalog.volumes_over(BlockRange(*blocks)) if blocks else catalog.history()
+    for volume in volumes:
+        if file := volume.data.get(table if blocks else "blocks"):
+            yield catalog.files.path(file)
 
 
 def _check_losses(reading: Reading) -> None:

@@ -32,13 +32,13 @@ from exporters.zips.staging import PartStage
 from transforms.block_range import BlockRange, BlockRanges
 from transforms.errors import IntegrityError, RangeError
 from transforms.tables.registry import TableSchema
+from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.manifest_rows import (
     parse_columns,
     parse_receipts,
     rows_over,
 )
 from transforms.warehouse.manifests.receipts import Receipt
-from transforms.warehouse.questions.holdings import Holdings
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class PartSearch:
     scratch: Path
     rendered_bytes: int
     memory_limit: str
-    holdings: Holdings
+    catalog: Catalog
     receipts: pa.Table
     warn: Warn
     check: Callable[[], object]
@@ -191,7 +191,7 @@ class PartSearch:
         try:
             if part := self._staged(self.rendered, receipt):
                 return part
-            data = self.holdings.rows(receipt.table, blocks)
+            data = self.catalog.data_path(blocks, receipt.table)
             render_part(self.rendered, data, receipt, self.scratch, self.memory_limit)
             return staged_part(self.rendered, receipt, self.prover.proofs)
         except (IntegrityError, RangeError) as error:

@@ -36,9 +36,10 @@ from transforms.block_range import BlockRange
 from transforms.errors import RangeError
 from transforms.memory import RENDERING_LIMIT
 from transforms.stores.store import Store
+from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.load.rendering import check_null
 from transforms.warehouse.manifests.manifest_rows import parse_receipts
-from transforms.warehouse.questions.holdings import Holdings
+from transforms.warehouse.questions.table_receipts import table_receipts
 
 RENDERED_BYTES = 20 * 2**30
 """How many bytes of rendered parts are kept by default."""
@@ -79,7 +80,7 @@ class RangeExporter:
 
     def export(
         self,
-        holdings: Holdings,
+        catalog: Catalog,
         table: str,
         first: int,
         last: int,
@@ -100,7 +101,7 @@ class RangeExporter:
         Raises `InvalidExportError` and `NotHeldError` (both `RangeError`) where the range is not
         aligned or not held (decisions 4 and 6), `IntegrityError` where a part is sound nowhere.
         """
-        plan, receipts = _planned(holdings, table, first, last)
+        plan, receipts = _planned(catalog, table, first, last)
         search = PartSearch(
             ZipProver(Archive(self.store, plan.chain_id), self.proofs, self._suspects),
             PartStage(self.cache / "parts", self.style),
@@ -108,7 +109,7 @@ class RangeExporter:
             self.cache / "scratch",
             self.rendered_bytes,
             self.memory_limit,
-            holdings,
+            catalog,
             receipts,
             warn,
             check,
@@ -118,7 +119,7 @@ class RangeExporter:
 
     def export_with_null(
         self,
-        holdings: Holdings,
+        catalog: Catalog,
         table: str,
         first: int,
         last: int,
@@ -131,10 +132,10 @@ class RangeExporter:
         NULL string that could not be told from a value.
         """
         check_null(null)
-        plan, receipts = _planned(holdings, table, first, last)
+        plan, receipts = _planned(catalog, table, first, last)
         stage = PartStage(folder, self.style)
         for receipt in parse_receipts(receipts):
-            data = holdings.rows(table, receipt.blocks)
+            data = catalog.data_path(receipt.blocks, table)
             render_part(stage, data, receipt, folder, self.memory_limit, null=null)
         parts = (
             PartColumns.of(_part(stage, plan, blocks) for blocks in span.segments)
@@ -143,17 +144,17 @@ class RangeExporter:
         return RangeExport(plan, layout_spans(plan, parts, stage.style))
 
 
-def _planned(holdings: Holdings, table: str, first: int, last: int) -> tuple[ExportPlan, pa.Table]:
+def _planned(catalog: Catalog, table: str, first: int, last: int) -> tuple[ExportPlan, pa.Table]:
     """The plan of an export, and the receipts of its segments."""
     check_table(table)
     blocks = export_range(first, last)
-    receipts = holdings.receipts(table, blocks)
+    receipts = table_receipts(catalog, table, blocks)
     try:
         return plan_export(held_columns(receipts, table), table, blocks), receipts
     except RangeError:
         # All segments, which may be very many, are needed only to say what would be right.
         schemas = {receipt.blocks: receipt.schema for receipt in parse_receipts(receipts)}
-        names = (segment.name for segment in holdings.catalog.segments())
+        names = (segment.name for segment in catalog.segments())
         segments = ((name, schemas.get(name.blocks)) for name in names)
         return plan_export(HeldColumns.of(segments), table, blocks), receipts
 

@@ -20,7 +20,6 @@ from pipelines.commands.options import (
 )
 from pipelines.site.site import Site
 from transforms.scratch import temporary_folder
-from transforms.warehouse.questions.holdings import Holdings
 from transforms.warehouse.questions.range_choice import SegmentChoice, choose_between
 
 
@@ -75,7 +74,7 @@ def command(
     assert last is not None
     with temporary_folder(prefix="strata-export-") as folder:
         if null:
-            arguments = (Holdings(site.loaded_catalog()), table, first, last, null)
+            arguments = (site.loaded_catalog(), table, first, last, null)
             export = site.exporter.export_with_null(*arguments, folder)
         else:
             with screen.progress("checking") as advance:
@@ -90,7 +89,7 @@ def _choice(
 ) -> SegmentChoice | None:
     """The range that --from and --to choose; None where FROM and TO were given."""
     if blocks == (None, None) and (start or end):
-        return choose_between(Holdings(site.warehouse.loaded_catalog()), start, end)
+        return choose_between(site.loaded_catalog(), start, end)
     if None in blocks or start or end:
         raise click.UsageError("give two blocks, FROM TO, or else --from and --to")
     return None

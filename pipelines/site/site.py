@@ -125,10 +125,8 @@ class Site:
 
         `progress` gets the bytes of ZIPs that were just proven.
         """
-        from transforms.warehouse.questions.holdings import Holdings
-
         return self.exporter.export(
-            Holdings(self.loaded_catalog()),
+            self.loaded_catalog(),
             table,
             first,
             last,

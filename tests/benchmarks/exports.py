@@ -24,7 +24,6 @@ from tests.api.server_kit import ServerProcess
 from tests.benchmarks.history import BLOCKS, TABLE, History, make_history
 from tests.benchmarks.measure import measured
 from transforms.stores.folder_store import FolderStore
-from transforms.warehouse.questions.holdings import Holdings
 from transforms.warehouse.warehouse_address import open_warehouse
 
 SEGMENTS = 75_000
@@ -49,8 +48,8 @@ def plan(history: History, segments: int) -> RangeExport:
     """Lay out the ZIP of so many segments from the middle of a history, every part proven."""
     first = START % history.segments * BLOCKS + 1
     exporter = RangeExporter(history.warehouse, FolderStore(history.archive))
-    holdings = Holdings(open_warehouse(history.warehouse).loaded_catalog())
-    return exporter.export(holdings, TABLE, first, first + segments * BLOCKS - 1)
+    catalog = open_warehouse(history.warehouse).loaded_catalog()
+    return exporter.export(catalog, TABLE, first, first + segments * BLOCKS - 1)
 
 
 def planned(history: History, segments: int) -> Iterator[Row]:

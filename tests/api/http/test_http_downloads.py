@@ -26,8 +26,7 @@ from tests.transforms.warehouse_kit import history_segment
 from transforms.block_range import BlockRange
 from transforms.bounds import rfc3339
 from transforms.tables.registry import HISTORY_TABLES
-from transforms.warehouse.questions.holdings import Holdings
-from transforms.warehouse.questions.range_choice import choose_between
+from transforms.warehouse.questions.range_choice import choose_between, segment_times
 from transforms.warehouse.warehouse_address import open_warehouse
 
 _PATH = "/api/v2/networkhistory/export"
@@ -86,8 +85,15 @@ def test_an_export_is_planned_within_the_time_that_its_client_gives(
 def test_a_range_may_be_given_by_times_and_snaps_to_segments(
     served: Served, built_site: Site
 ) -> None:
-    held = Holdings(open_warehouse(built_site.locations.warehouse).loaded_catalog())
-    first, last = (rfc3339(at) for at in choose_between(held, "15", "25").times if at is not None)
+    held = open_warehouse(built_site.locations.warehouse).loaded_catalog()
+    chosen = choose_between(held, "15", "25").blocks
+    times = [
+        ends
+        for volume in held.history()
+        for block, *ends in segment_times(held, volume)
+        if chosen.first <= block <= chosen.last
+    ]
+    first, last = rfc3339(times[0][0]), rfc3339(times[-1][1])
 
     for start, end in (("5", "33"), (first, last), (last, None), (None, first)):
         wanted = choose_between(held, start, end).blocks

@@ -30,7 +30,7 @@ from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import Store
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.manifests.manifest_rows import parse_receipts
-from transforms.warehouse.questions.holdings import Holdings
+from transforms.warehouse.questions.table_receipts import table_receipts
 
 WHOLE = (FIRST.first, THIRD.last)
 
@@ -51,9 +51,9 @@ class Asked:
     def export(
         self, prove_bytes: int | None = None, *, exporter: RangeExporter | None = None
     ) -> RangeExport:
-        holdings = Holdings(self.site.warehouse.loaded_catalog())
+        catalog = self.site.warehouse.loaded_catalog()
         return (exporter or self.exporter).export(
-            holdings,
+            catalog,
             "orders",
             *WHOLE,
             prove_bytes=prove_bytes,
@@ -307,22 +307,19 @@ def _change_index(site: Site, change: Callable[[str], str]) -> None:
 
 
 def test_a_warehouse_gives_of_any_blocks_what_its_receipts_say(built: Site) -> None:
-    holdings = Holdings(built.warehouse.loaded_catalog())
+    catalog = built.warehouse.loaded_catalog()
     for table in HISTORY_TABLES:
         for first, last in ((1, 1), (1, 50), (20, 21), (41, 60), (0, 0), (51, 99)):
             blocks = BlockRange(first, last)
-            assert parse_receipts(holdings.receipts(table, blocks)) == [
+            assert parse_receipts(table_receipts(catalog, table, blocks)) == [
                 replace(receipt, raw_cells={})
                 for receipt in built.warehouse.receipts(table=table)
                 if receipt.blocks.overlaps(blocks)
             ]
-    assert [segment.blocks for segment in holdings.catalog.segments()] == [FIRST, SECOND, THIRD]
-    path = built.warehouse.loaded_catalog().data_path(SECOND, "blocks")
-    assert path is not None
-    assert holdings.rows("blocks", SECOND) == path
-    assert holdings.rows("nothing", SECOND) is None
+    assert [segment.blocks for segment in catalog.segments()] == [FIRST, SECOND, THIRD]
+    assert catalog.data_path(SECOND, "nothing") is None
     with pytest.raises(RangeError, match="does not hold the segment 51-60"):
-        holdings.rows("blocks", BlockRange(51, 60))
+        catalog.data_path(BlockRange(51, 60), "blocks")
 
 
 def test_a_proof_counts_only_for_the_same_state_and_hash(tmp_path: Path) -> None:

@@ -35,7 +35,6 @@ from tests.transforms.warehouse_kit import change_rows, relist
 from transforms.errors import ConfigError, IntegrityError, RangeError
 from transforms.verifying.findings import Problem
 from transforms.verifying.verification import Verification
-from transforms.warehouse.questions.holdings import Holdings
 
 FEW = ("blocks", "orders")  # most tests need no more of the 15 tables
 ALL = blocks(0, 1, 2, 3)
@@ -90,8 +89,8 @@ def exported_with_null(
     site: Site, table: str, first: int, last: int, null: str, folder: Path
 ) -> Layout:
     """The ZIP of a range with another NULL string."""
-    holdings = Holdings(site.warehouse.loaded_catalog())
-    return site.exporter.export_with_null(holdings, table, first, last, null, folder).layout
+    catalog = site.loaded_catalog()
+    return site.exporter.export_with_null(catalog, table, first, last, null, folder).layout
 
 
 def test_a_segment_is_published_when_all_its_tables_are(site: Site) -> None:

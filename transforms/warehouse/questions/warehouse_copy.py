@@ -31,7 +31,6 @@ from transforms.warehouse.files.catalog import SPAM_CAPTURES, Catalog
 from transforms.warehouse.log.losses import LostRowsError
 from transforms.warehouse.manifests.manifest import receipts_source, segments_source
 from transforms.warehouse.manifests.shapes import Extent
-from transforms.warehouse.questions.holdings import Holdings
 from transforms.warehouse.questions.range_choice import SegmentChoice, choose_range
 from transforms.warehouse.views.catalog_columns import rounded_columns
 from transforms.warehouse.views.catalog_views import (
@@ -168,7 +167,7 @@ def choose_segments(warehouse: Warehouse, start: Bound | None, end: Bound | None
     Raises `RangeError` also where blocks between two heights are not loaded.
     """
     catalog = warehouse.loaded_catalog()
-    choice = choose_range(Holdings(catalog), start, end)
+    choice = choose_range(catalog, start, end)
     if not start or not end or start.block is None or end.block is None:
         return choice
     blocks = BlockRange(start.block, end.block)

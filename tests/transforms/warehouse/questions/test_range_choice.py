@@ -9,9 +9,10 @@ import pytest
 from tests.segments_kit import block_time, columns
 from tests.transforms.warehouse_kit import history_segment, load_folder
 from transforms.errors import ConfigError, RangeError
+from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.shapes import Volume
-from transforms.warehouse.questions.holdings import Holdings
-from transforms.warehouse.questions.range_choice import choose_between
+from transforms.warehouse.questions import range_choice
+from transforms.warehouse.questions.range_choice import choose_between, segment_times
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 
@@ -58,7 +59,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
 def test_a_range_takes_the_segments_that_it_touches(
     warehouse: Warehouse, start: str | None, end: str | None, expected: str
 ) -> None:
-    assert str(choose_between(Holdings(warehouse.loaded_catalog()), start, end).blocks) == expected
+    assert str(choose_between(warehouse.loaded_catalog(), start, end).blocks) == expected
 
 
 @pytest.mark.parametrize(
@@ -76,35 +77,35 @@ def test_where_nothing_lies_between_the_error_says_what_is_held(
     warehouse: Warehouse, start: str | None, end: str | None
 ) -> None:
     with pytest.raises(RangeError, match=r"the warehouse holds blocks 1-40 \(3 segments\), 2023"):
-        choose_between(Holdings(warehouse.loaded_catalog()), start, end)
+        choose_between(warehouse.loaded_catalog(), start, end)
 
 
 @pytest.mark.parametrize(("start", "end"), [("5", "4"), (block_time(5), block_time(4))])
 def test_an_end_before_the_beginning_is_refused(warehouse: Warehouse, start: str, end: str) -> None:
     with pytest.raises(RangeError, match="give the first one first"):
-        choose_between(Holdings(warehouse.loaded_catalog()), start, end)
+        choose_between(warehouse.loaded_catalog(), start, end)
 
 
 def test_only_the_volumes_at_the_ends_are_opened(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
-    times = Holdings.segment_times
+    times = range_choice.segment_times
 
-    def noted(self: Holdings, volume: Volume) -> object:
+    def noted(catalog: Catalog, volume: Volume) -> object:
         opened.append(str(volume.blocks))
-        return times(self, volume)
+        return times(catalog, volume)
 
-    monkeypatch.setattr(Holdings, "segment_times", noted)
-    choose_between(Holdings(warehouse.loaded_catalog()), block_time(12), block_time(15))
+    monkeypatch.setattr(range_choice, "segment_times", noted)
+    choose_between(warehouse.loaded_catalog(), block_time(12), block_time(15))
     assert set(opened) == {"1-20"}
 
 
 def test_every_segment_has_its_times(warehouse: Warehouse) -> None:
-    index = Holdings(warehouse.loaded_catalog())
-    times = [index.times(segment) for segment in index.catalog.blocks]
-    assert [last - first for first, last in times if first and last] == [9 * 10**6] * 3
-    assert choose_between(index, None, None).times == (times[0][0], times[-1][1])
+    catalog = warehouse.loaded_catalog()
+    times = [times for volume in catalog.history() for times in segment_times(catalog, volume)]
+    assert [block for block, _, _ in times] == [blocks.first for blocks in catalog.blocks]
+    assert [last - first for _, first, last in times] == [9 * 10**6] * 3
 
 
 def test_where_a_segment_has_no_times_that_a_type_holds_heights_do(tmp_path: Path) -> None:
@@ -114,16 +115,12 @@ def test_where_a_segment_has_no_times_that_a_type_holds_heights_do(tmp_path: Pat
     history_segment(tmp_path / "source", first=1, last=10, tables=tables)
     assert load_folder(tmp_path / "warehouse", tmp_path / "source").failures == []
     warehouse = open_warehouse(tmp_path / "warehouse")
-    assert (
-        str(choose_between(Holdings(warehouse.loaded_catalog()), "3", "4"))
-        == "blocks 1-10 (1 segment), ? to ?"
-    )
+    choice = choose_between(warehouse.loaded_catalog(), "3", "4")
+    assert str(choice) == "blocks 1-10 (1 segment)"
     with pytest.raises(RangeError, match="no segment lies from 2023-01-01"):
-        choose_between(Holdings(warehouse.loaded_catalog()), "2023-01-01", None)
+        choose_between(warehouse.loaded_catalog(), "2023-01-01", None)
 
 
 def test_where_nothing_is_loaded_the_error_says_so(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="load"):
-        choose_between(
-            Holdings(open_warehouse(tmp_path / "warehouse").loaded_catalog()), None, None
-        )
+        choose_between(open_warehouse(tmp_path / "warehouse").loaded_catalog(), None, None)
