@@ -7,7 +7,7 @@ import click
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import DAMAGED, OK
 from pipelines.commands.options import json_option, open_site, warehouse_option
-from transforms.warehouse.repair.log_repair import RepairReport, repair
+from transforms.warehouse.repair.log_repair import Repair, repair
 
 
 @click.command("repair")
@@ -31,7 +31,7 @@ def command(warehouse: str | None, as_json: bool) -> int:
     return DAMAGED if report.findings else OK
 
 
-def _show(screen: Screen, report: RepairReport) -> None:
+def _show(screen: Screen, report: Repair) -> None:
     screen.table("found", ("what", "what is wrong, or was done"), report.findings)
     summary = f"The newest snapshot is {report.snapshot}."
     screen.show(summary if report.findings else f"Nothing is wrong. {summary}")

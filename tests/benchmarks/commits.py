@@ -85,7 +85,7 @@ def row(folder: Path, count: int, segments: int) -> Row:
 
 
 def _with(newest: Snapshot, volumes: list[Volume]) -> Snapshot:
-    return Snapshot(newest.warehouse, chain_id=CHAIN).with_volumes([*newest.volumes, *volumes])
+    return Snapshot(chain_id=CHAIN).with_volumes([*newest.volumes, *volumes])
 
 
 def _seconds(log: Log, volume: Volume) -> float:

@@ -23,7 +23,7 @@ from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.volume_files import store_new
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.data_files import empty_sql, write_sql
-from transforms.warehouse.manifests.manifest import About, write_manifest
+from transforms.warehouse.manifests.manifest import write_manifest
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.manifests.shapes import UNSTORED, Volume, shapes_of
 from transforms.warehouse.warehouse import Warehouse
@@ -72,5 +72,5 @@ def bare_volume(
     volume = Volume("history", UNSTORED, blocks, 1, shapes_of(receipts))
     with scratch_folder(backing.scratch) as scratch:
         path = scratch / "manifest.parquet"
-        write_manifest(path, About(base.warehouse, base.number, volume), segments, receipts)
+        write_manifest(path, base.number, volume, segments, receipts)
         return replace(volume, file=store_new(backing, "manifests", blocks, path))

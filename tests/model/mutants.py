@@ -107,7 +107,7 @@ MUTANTS = (
     ),
     _one(
         "a load does not look whether its blocks are there by now",
-        "transforms/warehouse/log/addition.py",
+        _SNAPSHOT,
         "is_free = not any(volume.blocks.overlaps(other.blocks) for other in history)",
         "is_free = volume not in history",
     ),
@@ -126,8 +126,8 @@ MUTANTS = (
     _one(
         "an older log is believed",
         "transforms/warehouse/repair/older_log.py",
-        "if is_ours and about.snapshot > number:",
-        "if is_ours and number < 0:",
+        "if number > newest.number:",
+        "if number < 0:",
     ),
     _one(
         "repair goes on naming what is damaged",

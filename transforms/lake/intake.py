@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -25,7 +24,6 @@ from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.rendering import rendering_problem
 from transforms.warehouse.load.segment_checks import check_keys_and_heights, row_counts
 from transforms.warehouse.load.volume_files import store_volume
-from transforms.warehouse.log.addition import with_added
 from transforms.warehouse.manifests.data_files import ALL_TABLES, rows_sql
 from transforms.warehouse.manifests.manifest import manifest_receipts, manifest_segments
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
@@ -62,7 +60,7 @@ def take_run(
                 _check(con, its, [data[table]] if paths else [])
         volume = store_volume(backing, con, backing.log.begin(), data, segments, by_table)
     chain_id = segments[0].name.chain_id
-    backing.log.commit(partial(with_added, chain_id=chain_id, volumes=[volume]))
+    backing.log.commit(lambda newest: newest.with_added(chain_id, [volume]))
 
 
 def _data_file(
@@ -113,7 +111,7 @@ def take_state(backing: Backing, manifest: Path, tables: Mapping[str, Path]) -> 
         base = backing.log.begin()
         state = store_volume(backing, con, base, {ALL_TABLES: path}, [segment], receipts)
     chain_id = segment.name.chain_id
-    backing.log.commit(partial(with_added, chain_id=chain_id, volumes=[state]))
+    backing.log.commit(lambda newest: newest.with_added(chain_id, [state]))
 
 
 def _state_table(con: Connection, receipt: Receipt, path: Path, scratch: Path) -> Receipt:

@@ -33,10 +33,9 @@ from transforms.segments.source import Source
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.log.snapshot import Snapshot
-from transforms.warehouse.manifests.file_names import MANIFESTS
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.merge.merge_plan import MOST_PARTIAL
-from transforms.warehouse.merge.sweep import GRACE_SECONDS, ORPHAN_SECONDS, folder_listing, sweep
+from transforms.warehouse.merge.sweep import GRACE_SECONDS, ORPHAN_SECONDS, sweep
 from transforms.warehouse.repair.older_log import check_not_older
 from transforms.warehouse.survey import Survey, survey
 from transforms.warehouse.views.catalog_file import CURRENT, CatalogFile
@@ -251,9 +250,4 @@ class Warehouse:
         sweep_scratch(self.backing.scratch)
         remove_spills(self.current, grace_seconds)
         self.backing.files.evict()
-        snapshot = self.snapshot()
-        if snapshot is None:
-            return []
-        listing = folder_listing(self.backing.store)
-        check_not_older(self.backing, snapshot, listing[MANIFESTS])
-        return sweep(self.backing, listing, grace_seconds, orphan_seconds)
+        return sweep(self.backing, grace_seconds, orphan_seconds)

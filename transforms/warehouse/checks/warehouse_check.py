@@ -27,7 +27,7 @@ from transforms.warehouse.manifests.file_names import MANIFESTS, STATE, listed
 from transforms.warehouse.manifests.manifest import read_segments
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.merge.sweep import ORPHAN_SECONDS
-from transforms.warehouse.repair.older_log import lacking, later_volume
+from transforms.warehouse.repair.older_log import later_volume
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def warehouse_findings(
     if snapshot is None:
         return None
     now, infos = store.now(), listing[MANIFESTS]
-    for info in lacking(infos, snapshot):
+    for info in snapshot.lacking(infos):
         if now - info.modified > ORPHAN_SECONDS:
             what = "no snapshot names it, and it has blocks that the log lacks"
             yield Finding(Problem.ORPHAN, store.describe(info.key), what, REPAIR)

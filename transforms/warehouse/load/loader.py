@@ -25,7 +25,6 @@ from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.load.table_load import PartSink
 from transforms.warehouse.load.volume_files import store_file, store_volume, write_tables
-from transforms.warehouse.log.addition import with_added
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.manifests.shapes import Volume
@@ -144,7 +143,7 @@ class Loader:
         keys = [segment.file.info.key for segment in group]
 
         def change(newest: Snapshot) -> Snapshot:
-            grown = with_added(newest, group[0].file.name.chain_id, [volume, *states])
+            grown = newest.with_added(group[0].file.name.chain_id, [volume, *states])
             return grown.quarantined((), keys)
 
         return self.backing.log.commit(change)

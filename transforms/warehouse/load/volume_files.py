@@ -29,7 +29,7 @@ from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.data_files import ALL_TABLES, rows_sql, state_sql
 from transforms.warehouse.manifests.data_files import FOLDER as DATA
 from transforms.warehouse.manifests.file_names import INDEX, MANIFESTS, STATE
-from transforms.warehouse.manifests.manifest import About, write_manifest
+from transforms.warehouse.manifests.manifest import write_manifest
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.manifests.shapes import UNSTORED, Shape, Times, Volume, shapes_of
 
@@ -94,7 +94,7 @@ def store_volume(
         rows = dict(zip(data, stored, strict=True))
         volume = Volume(kind, UNSTORED, blocks, version, shapes, rows, index, times)
         path = scratch / "manifest.parquet"
-        write_manifest(path, About(base.warehouse, base.number, volume), segments, receipts)
+        write_manifest(path, base.number, volume, segments, receipts)
         return replace(volume, file=store_new(backing, folder, blocks, path))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 
@@ -20,7 +20,6 @@ from transforms.warehouse.log.snapshot import (
     Snapshot,
     dump_snapshot,
     following,
-    new_warehouse,
     parse_snapshot,
 )
 
@@ -122,28 +121,28 @@ class Log:
                 problems[number] = str(error.__cause__ or error)
         return None, problems
 
-    def commit(self, change: Change, forget: Set[str] = frozenset()) -> Snapshot:
+    def commit(self, change: Change, after: Snapshot | None = None) -> Snapshot:
         """Make the next snapshot from the newest one; returns the newest afterwards.
 
         What changes nothing makes none. `change` is applied again, to what is newest then, whenever
-        another writer was faster. `forget` are dropped files that were removed. Raises `BusyError`
-        where a store hides what is there.
+        another writer was faster. `after` stands in for a newest one that cannot be read. Raises
+        `BusyError` where a store hides what is there.
         """
         lost = 0
         while True:
-            base = self.newest() or new_warehouse()
+            base = after or self.newest() or Snapshot()
             if base.number < lost:
                 raise BusyError(
                     f"{self._store.describe(snapshot_key(lost))} is said to be there and cannot be "
                     "found: try again; if it stays so, the store cannot hold a warehouse"
                 )
             target = change(base)
-            if target == base and base.number and forget.isdisjoint(base.dropped):
+            if target == base and base.number and not after:
                 return base
-            created = self.create(following(base, target, self._store.now(), forget))
+            created = self.create(following(base, target, self._store.now()))
             if created is not None:
                 return created
-            lost = base.number + 1
+            lost, after = base.number + 1, None
 
     def create(self, snapshot: Snapshot) -> Snapshot | None:
         """Create a snapshot; None where another one has its number."""

@@ -6,16 +6,18 @@ in the manifests of the volumes, so that a snapshot of 75,000 segments stays bel
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 from uuid import uuid4
 
+from transforms.block_range import contiguous_runs
 from transforms.errors import ConfigError, IntegrityError, SegmentError
-from transforms.objects import StoredFile
+from transforms.objects import ObjectInfo, StoredFile
 from transforms.sealed import seal, unseal
 from transforms.segments.quarantine import QuarantinedFile
 from transforms.warehouse.log.losses import CAPTURES, Loss, volume_losses
+from transforms.warehouse.manifests.file_names import blocks_of, is_held
 from transforms.warehouse.manifests.shapes import (
     Shape,
     Volume,
@@ -30,14 +32,14 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One state of the warehouse. `warehouse` is drawn once, `commit` for each attempt to write.
+    """One state of the warehouse; `Snapshot()` precedes the first one of the log.
 
+    `commit` is drawn for each attempt to write.
     Times are in Unix seconds; volumes ascend by kind and block. `dropped` are files that snapshots
     before this one named, by key: since when none does. `losses` are what these had and nothing
     holds any more.
     """
 
-    warehouse: str
     number: int = 0
     commit: str = ""
     time: float = 0.0
@@ -93,6 +95,37 @@ class Snapshot:
         copies = [refused.copy for refused in self.quarantine if refused.copy]
         return [*self.readable(), *self.indexes(), *copies]
 
+    def with_added(self, chain_id: str, volumes: Collection[Volume]) -> Snapshot:
+        """The same with those volumes of history whose blocks are free, and with the newest states.
+
+        What it names already stays: where another process was faster, its volumes count. One state
+        is named of each schema version. Raises `ConfigError` where it holds another chain.
+        """
+        if self.chain_id not in ("", chain_id):
+            raise ConfigError(
+                f"the warehouse holds {self.chain_id} and the segments are of {chain_id}: "
+                "give each chain a warehouse of its own"
+            )
+        history = self.history()
+        for volume in volumes:
+            is_free = not any(volume.blocks.overlaps(other.blocks) for other in history)
+            if volume.kind == "history" and is_free:
+                history.append(volume)
+        states = [*(volume for volume in volumes if volume.kind == "state"), *self.states()]
+        newest_states = {
+            state.version: state for state in sorted(states, key=lambda state: state.blocks)
+        }
+        return replace(self, chain_id=chain_id).with_volumes([*history, *newest_states.values()])
+
+    def lacking(self, manifests: Iterable[ObjectInfo]) -> list[ObjectInfo]:
+        """The listed manifests that it does not name, with blocks that its volumes lack."""
+        keys, runs = self.named_keys(), [*contiguous_runs(v.blocks for v in self.history())]
+        return [
+            info
+            for info in manifests
+            if info.key not in keys and blocks_of(info.key) and not is_held(info.key, runs)
+        ]
+
     def quarantined(self, refused: Iterable[QuarantinedFile], released: Iterable[str]) -> Snapshot:
         """The same with some files refused, and some, by key, no longer."""
         fresh = {file.key: file for file in refused}
@@ -102,29 +135,19 @@ class Snapshot:
         return replace(self, quarantine=tuple(merged))
 
 
-def new_warehouse() -> Snapshot:
-    """What precedes the first snapshot of a warehouse."""
-    return Snapshot(uuid4().hex)
-
-
-def following(
-    base: Snapshot, target: Snapshot, now: float, forget: Set[str] = frozenset()
-) -> Snapshot:
+def following(base: Snapshot, target: Snapshot, now: float) -> Snapshot:
     """The snapshot after `base` with the content of `target`.
 
-    Files that `base` names and `target` does not are dropped from `now` on, by the store's clock;
-    of those that were dropped before, `forget` are gone by now.
+    Files that `base` names and `target` does not are dropped from `now` on, by the store's clock.
     """
     now, keys = max(now, base.time), target.named_keys()
-    gone = keys | forget
-    old = {key: since for key, since in base.dropped.items() if key not in gone}
+    old = {key: since for key, since in target.dropped.items() if key not in keys}
     fresh = dict.fromkeys(sorted(base.named_keys() - keys), now)
     losses = [*volume_losses(base.losses, base.volumes, target.volumes)]
     if target.captures is None and (base.captures or Loss(CAPTURES) in base.losses):
         losses.append(Loss(CAPTURES))
     return replace(
         target,
-        warehouse=base.warehouse,
         number=base.number + 1,
         commit=uuid4().hex,
         time=now,
@@ -139,7 +162,6 @@ def dump_snapshot(snapshot: Snapshot) -> bytes:
     return seal(
         {
             "format": FORMAT,
-            "warehouse": snapshot.warehouse,
             "snapshot": snapshot.number,
             "commit": snapshot.commit,
             "time": snapshot.time,
@@ -175,7 +197,6 @@ def parse_snapshot(data: bytes, place: str) -> Snapshot:
 def _parsed(row: Mapping[str, Any]) -> Snapshot:
     shapes = [Shape(dict(columns), set(raw)) for columns, raw in row["shapes"]]
     return Snapshot(
-        row["warehouse"],
         row["snapshot"],
         row["commit"],
         row["time"],

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -40,24 +40,18 @@ _ABOUT = b"strata.manifest"
 _ODD = (pa.ArrowException, SegmentError, OSError, ValueError, LookupError, TypeError)
 
 
-@dataclass(frozen=True, slots=True)
-class About:
-    """What a manifest says of its volume as a whole; its shapes follow from the receipts.
-
-    It was made for a `warehouse`, upon a `snapshot` of it.
-    """
-
-    warehouse: str
-    snapshot: int
-    volume: Volume
-
-
 def write_manifest(
-    path: Path, about: About, segments: Sequence[LoadedSegment], receipts: Iterable[Receipt]
+    path: Path,
+    base: int,
+    volume: Volume,
+    segments: Sequence[LoadedSegment],
+    receipts: Iterable[Receipt],
 ) -> None:
-    """Write the manifest of a volume of these segments (ascending) with their receipts."""
-    volume = volume_row(about.volume, {})
-    facts = {"warehouse": about.warehouse, "snapshot": about.snapshot, "volume": volume}
+    """Write the manifest of a volume of these segments (ascending) with their receipts.
+
+    `base` is the number of the snapshot upon which it was built.
+    """
+    facts = {"snapshot": base, "volume": volume_row(volume, {})}
     schema = MANIFEST.with_metadata({_ABOUT: json.dumps(facts)})
     table = pa.Table.from_pylist([*manifest_rows(segments, receipts)], schema=schema)
     pq.write_table(table, path, compression="zstd", write_page_checksum=True)
@@ -68,15 +62,15 @@ def write_empty(path: Path) -> None:
     pq.write_table(MANIFEST.empty_table(), path)
 
 
-def read_about(path: Path, file: StoredFile) -> About:
-    """What a manifest, stored as `file`, says of its volume; its rows are not read.
+def read_about(path: Path, file: StoredFile) -> tuple[int, Volume]:
+    """Upon which snapshot the volume of a manifest, stored as `file`, was built, and the volume.
 
-    Raises `IntegrityError` where it is damaged.
+    Its rows are not read, from whose receipts its shapes follow. Raises `IntegrityError` where it
+    is damaged.
     """
     with _believed(path):
         facts = json.loads(pq.read_schema(path).metadata[_ABOUT])
-        volume = replace(parse_volume(facts["volume"], []), file=file)
-        return About(facts["warehouse"], facts["snapshot"], volume)
+        return facts["snapshot"], replace(parse_volume(facts["volume"], []), file=file)
 
 
 @lru_cache(maxsize=4096)

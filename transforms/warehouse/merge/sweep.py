@@ -7,7 +7,9 @@ of it: so nothing that is the only copy is ever lost to a log that was damaged o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import replace
+from functools import partial
 
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.objects import ObjectInfo
@@ -32,12 +34,7 @@ def folder_listing(store: Store) -> dict[str, list[ObjectInfo]]:
     return listed(store, (*FOLDERS, LOG))
 
 
-def sweep(
-    backing: Backing,
-    listing: Mapping[str, Sequence[ObjectInfo]],
-    grace_seconds: float,
-    orphan_seconds: float,
-) -> list[str]:
+def sweep(backing: Backing, grace_seconds: float, orphan_seconds: float) -> list[str]:
     """Delete what nobody can be about to read; returns the keys. May be killed and run again.
 
     That is: what the log dropped longer ago than the grace period, files that were never named, and
@@ -47,6 +44,7 @@ def sweep(
     snapshot = log.newest()
     if snapshot is None:
         return []
+    listing = folder_listing(store)
     now = store.now()
     due = [key for key, since in snapshot.dropped.items() if since < now - grace_seconds]
     orphans = (
@@ -59,9 +57,15 @@ def sweep(
     gone += map(snapshot_key, settled_snapshots(listing[LOG], now - grace_seconds))
     for key in gone:
         store.delete(key)
-    if forgotten := {*gone} & {*due}:
-        log.commit(lambda newest: newest, forget=forgotten)
+    if due:
+        log.commit(partial(_without_dropped, keys={*gone}))
     return gone
+
+
+def _without_dropped(newest: Snapshot, keys: Set[str]) -> Snapshot:
+    """The same, which remembers no more that these files were dropped."""
+    left = {key: since for key, since in newest.dropped.items() if key not in keys}
+    return replace(newest, dropped=left)
 
 
 def unnamed(

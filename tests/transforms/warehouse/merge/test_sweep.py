@@ -22,7 +22,7 @@ from transforms.warehouse.log.log import snapshot_key
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.data_files import data_key
 from transforms.warehouse.manifests.shapes import Volume
-from transforms.warehouse.merge.sweep import folder_listing, sweep
+from transforms.warehouse.merge.sweep import sweep
 from transforms.warehouse.repair.older_log import check_not_older
 from transforms.warehouse.warehouse_address import open_warehouse
 
@@ -90,8 +90,7 @@ class Site:
     def sweep(self) -> set[str]:
         """Sweep by the usual rules; says what went beside snapshots."""
         before = self.left()
-        listing = folder_listing(self.backing.store)
-        gone = sweep(self.backing, listing, GRACE, ORPHAN)
+        gone = sweep(self.backing, GRACE, ORPHAN)
         assert before - self.left() <= set(gone)
         return before - self.left()
 
@@ -294,7 +293,7 @@ def test_a_sweep_that_died_is_finished_by_the_next_one(site: Site, deletions: in
     root = site.folder / "warehouse"
     dying = Backing(_Dying(root, deletions), site.folder / "other")
     with pytest.raises(KeyboardInterrupt):
-        sweep(dying, folder_listing(dying.store), GRACE, ORPHAN)
+        sweep(dying, GRACE, ORPHAN)
     newest = site.backing.log.begin()
     assert newest.number == 6
     numbers = site.backing.log.numbers()

@@ -20,7 +20,7 @@ from tests.transforms.warehouse_kit import (
     load_folder,
     state_segment,
 )
-from transforms.errors import BusyError, IntegrityError
+from transforms.errors import IntegrityError
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import content_sha256
@@ -97,7 +97,6 @@ def test_all_is_as_it_was(lost: Path) -> None:
     assert [str(one.blocks) for one in snapshot.history()] == ["1-4", "5-6", "7-8"]
     assert [str(one.blocks) for one in snapshot.states()] == ["7-8"]
     assert snapshot.captures == before.captures
-    assert snapshot.warehouse == before.warehouse
     assert not _pending(lost)
     for segment in sorted((lost / "s").glob("*.zip")):
         assert set(exact_tables(open_warehouse(lost / "w"), segment).values()) == {True}
@@ -151,7 +150,9 @@ def test_a_load_that_has_just_begun_is_no_lost_log(lost: Path) -> None:
     assert _snapshot(open_warehouse(lost / "w")) == began
 
 
-def test_of_two_repairs_the_slower_one_says_so(lost: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_repairs_the_slower_one_changes_nothing(
+    lost: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     slow = open_warehouse(lost / "w")
     create = slow.backing.log.create
 
@@ -160,8 +161,7 @@ def test_of_two_repairs_the_slower_one_says_so(lost: Path, monkeypatch: pytest.M
         return create(snapshot)
 
     monkeypatch.setattr(slow.backing.log, "create", create_later)
-    with pytest.raises(BusyError, match="another process wrote to the log"):
-        repair(slow.backing)
+    repair(slow.backing)
     assert _snapshot(slow).commit == _snapshot(open_warehouse(lost / "w")).commit
     assert len(list((lost / "w" / "log").iterdir())) == 1
 
