@@ -11,29 +11,29 @@ from transforms.errors import IntegrityError
 from transforms.verifying.findings import LOAD
 from transforms.warehouse.manifests.shapes import Volume
 
-CAPTURES = "captures"
-"""The kind of the spam captures; the others are those of volumes."""
-
 
 @dataclass(frozen=True, order=True, slots=True)
 class Loss:
     """Blocks of history, or the state after them of a schema version, or all spam captures."""
 
     kind: str
-    first: int = 0
-    last: int = 0
+    blocks: BlockRange
     version: int = 0
 
     def __str__(self) -> str:
-        if self.kind == CAPTURES:
+        if self == LOST_CAPTURES:
             return "the spam captures"
         if self.kind == "state":
-            return f"the current state at block {self.last}"
-        return f"the blocks {self.first} to {self.last}"
+            return f"the current state at block {self.blocks.last}"
+        return f"the blocks {self.blocks.first} to {self.blocks.last}"
 
     def touches(self, blocks: BlockRange) -> bool:
         """Whether a segment has to be loaded again for it."""
-        return self.kind != CAPTURES and self.first <= blocks.last and blocks.first <= self.last
+        return self != LOST_CAPTURES and self.blocks.overlaps(blocks)
+
+
+LOST_CAPTURES = Loss("captures", BlockRange(0, 0))
+"""The loss that is of no volume."""
 
 
 class LostRowsError(IntegrityError):
@@ -47,21 +47,20 @@ class LostRowsError(IntegrityError):
 
 
 def volume_losses(
-    losses: Collection[Loss], before: Sequence[Volume], after: Sequence[Volume]
+    losses: Collection[Loss], before: Collection[Volume], after: Collection[Volume]
 ) -> Iterator[Loss]:
     """What of earlier losses, and of the volumes before, the volumes afterwards do not hold.
 
     A state is replaced by one of its schema version that is not older.
     """
-    earlier = (BlockRange(item.first, item.last) for item in losses if item.kind == "history")
-    history = [*earlier, *(item.blocks for item in before if item.kind == "history")]
-    present = union(item.blocks for item in after if item.kind == "history")
-    for blocks in difference(union(history), present):
-        yield Loss("history", blocks.first, blocks.last)
-    states = [item for item in losses if item.kind == "state"]
-    for item in before:
-        if item.kind == "state":
-            states.append(Loss("state", item.blocks.first, item.blocks.last, item.version))
-    newest = {loss.version: loss for loss in sorted(states)}
-    there = {item.version: item.blocks.last for item in after if item.kind == "state"}
-    yield from (loss for loss in newest.values() if there.get(loss.version, -1) < loss.last)
+    known: list[Loss | Volume] = [*losses, *before]
+    history = union(each.blocks for each in known if each.kind == "history")
+    present = union(volume.blocks for volume in after if volume.kind == "history")
+    for blocks in difference(history, present):
+        yield Loss("history", blocks)
+    states = sorted((each for each in known if each.kind == "state"), key=lambda each: each.blocks)
+    newest = {state.version: state.blocks for state in states}
+    there = {volume.version: volume.blocks for volume in after if volume.kind == "state"}
+    for version, blocks in newest.items():
+        if version not in there or there[version].last < blocks.last:
+            yield Loss("state", blocks, version)

@@ -11,12 +11,12 @@ from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 from uuid import uuid4
 
-from transforms.block_range import contiguous_runs
+from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import ConfigError, IntegrityError, SegmentError
 from transforms.objects import ObjectInfo, StoredFile
 from transforms.sealed import seal, unseal
 from transforms.segments.quarantine import QuarantinedFile
-from transforms.warehouse.log.losses import CAPTURES, Loss, volume_losses
+from transforms.warehouse.log.losses import LOST_CAPTURES, Loss, volume_losses
 from transforms.warehouse.manifests.file_names import blocks_of, is_held
 from transforms.warehouse.manifests.shapes import (
     Shape,
@@ -144,8 +144,8 @@ def following(base: Snapshot, target: Snapshot, now: float) -> Snapshot:
     old = {key: since for key, since in target.dropped.items() if key not in keys}
     fresh = dict.fromkeys(sorted(base.named_keys() - keys), now)
     losses = [*volume_losses(base.losses, base.volumes, target.volumes)]
-    if target.captures is None and (base.captures or Loss(CAPTURES) in base.losses):
-        losses.append(Loss(CAPTURES))
+    if target.captures is None and (base.captures or LOST_CAPTURES in base.losses):
+        losses.append(LOST_CAPTURES)
     return replace(
         target,
         number=base.number + 1,
@@ -205,7 +205,7 @@ def _parsed(row: Mapping[str, Any]) -> Snapshot:
         parse_file(row["captures"]),
         tuple(map(QuarantinedFile.parse, row["quarantine"])),
         dict(row["dropped"]),
-        tuple(Loss(*loss) for loss in row["losses"]),
+        tuple(Loss(kind, BlockRange(*at), version) for kind, at, version in row["losses"]),
     )
 
 
