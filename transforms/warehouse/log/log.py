@@ -73,15 +73,10 @@ class Log:
         return following_info is None and info is not None
 
     def _look(self) -> Snapshot | None:
-        numbers = self.numbers()
-        if not numbers:
-            return None
-        try:
-            return self.read(numbers[-1])
-        except FileNotFoundError:
-            if self.numbers()[-1:] == numbers[-1:]:
-                raise
-            return self._look()  # much newer ones came since it was listed
+        snapshot, problems = self.newest_sound()
+        for problem in problems.values():
+            raise IntegrityError(f"{problem}: run strata repair")
+        return snapshot
 
     def numbers(self) -> list[int]:
         """The numbers of all snapshots that are there, ascending; a missing folder has none."""
@@ -95,14 +90,10 @@ class Log:
         """One snapshot. Raises `FileNotFoundError`, `IntegrityError`."""
         key = snapshot_key(number)
         place = self._store.describe(key)
-        try:
-            snapshot = parse_snapshot(read_as_is(self._store, key), place)
-        except IntegrityError as error:
-            raise IntegrityError(f"{error}: run strata repair") from error
+        snapshot = parse_snapshot(read_as_is(self._store, key), place)
         if snapshot.number != number:
             raise IntegrityError(
-                f"{place} says that it is snapshot {snapshot.number}: it was renamed or "
-                "copied; run strata repair"
+                f"{place} says that it is snapshot {snapshot.number}: it was renamed or copied"
             )
         return snapshot
 
@@ -115,10 +106,12 @@ class Log:
         for number in reversed(self.numbers()):
             try:
                 return self.read(number), problems
-            except FileNotFoundError:
-                continue  # too old: removed by another process just now
             except IntegrityError as error:
-                problems[number] = str(error.__cause__ or error)
+                problems[number] = str(error)
+            except FileNotFoundError:
+                if number in self.numbers():
+                    raise
+                return self.newest_sound()  # much newer ones came since it was listed
         return None, problems
 
     def commit(self, change: Change, after: Snapshot | None = None) -> Snapshot:

@@ -157,8 +157,14 @@ def following(base: Snapshot, target: Snapshot, now: float) -> Snapshot:
 
 
 def dump_snapshot(snapshot: Snapshot) -> bytes:
-    """Write a snapshot as sealed JSON."""
-    shapes, places = _listed_shapes(snapshot.volumes)
+    """Write a snapshot as sealed JSON; most tables have the same shape in all volumes."""
+    shapes: dict[object, int] = {}
+
+    def place(shape: Shape) -> int:
+        row = (tuple(shape.columns.items()), tuple(sorted(shape.raw)))
+        return shapes.setdefault(row, len(shapes))
+
+    volumes = [volume_row(volume, place) for volume in snapshot.volumes]
     return seal(
         {
             "format": FORMAT,
@@ -166,8 +172,8 @@ def dump_snapshot(snapshot: Snapshot) -> bytes:
             "commit": snapshot.commit,
             "time": snapshot.time,
             "chain": snapshot.chain_id,
-            "shapes": shapes,
-            "volumes": [volume_row(volume, places) for volume in snapshot.volumes],
+            "shapes": [*shapes],
+            "volumes": volumes,
             "captures": file_row(snapshot.captures),
             "quarantine": [refused.dump() for refused in snapshot.quarantine],
             "dropped": [*snapshot.dropped.items()],
@@ -207,17 +213,3 @@ def _parsed(row: Mapping[str, Any]) -> Snapshot:
         dict(row["dropped"]),
         tuple(Loss(kind, BlockRange(*at), version) for kind, at, version in row["losses"]),
     )
-
-
-def _listed_shapes(volumes: Iterable[Volume]) -> tuple[list[object], Mapping[int, int]]:
-    """The shapes of volumes' tables, each once, and the place of each object in that list.
-
-    Most tables have the same in all volumes; those that were read are the very same objects.
-    """
-    rows: dict[object, int] = {}
-    places: dict[int, int] = {}
-    for shape in (shape for volume in volumes for shape in volume.shapes.values()):
-        if id(shape) not in places:
-            row = (tuple(shape.columns.items()), tuple(sorted(shape.raw)))
-            places[id(shape)] = rows.setdefault(row, len(rows))
-    return [*rows], places

@@ -51,7 +51,7 @@ def write_manifest(
 
     `base` is the number of the snapshot upon which it was built.
     """
-    facts = {"snapshot": base, "volume": volume_row(volume, {})}
+    facts = {"snapshot": base, "volume": volume_row(volume, lambda _: None)}
     schema = MANIFEST.with_metadata({_ABOUT: json.dumps(facts)})
     table = pa.Table.from_pylist([*manifest_rows(segments, receipts)], schema=schema)
     pq.write_table(table, path, compression="zstd", write_page_checksum=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
@@ -121,13 +121,13 @@ class Volume:
         return [self.file, *self.data.values()]
 
 
-def volume_row(volume: Volume, places: Mapping[int, int]) -> dict[str, object]:
+def volume_row(volume: Volume, place: Callable[[Shape], int | None]) -> dict[str, object]:
     """A volume: of each table its shape and, where it has rows, the hash and size of its file.
 
-    `places` are the numbers of shapes, by the `id` of the object; others are left out.
+    `place` says which number a shape has; None: it is left out.
     """
     tables: dict[str, list[object]] = {
-        table: [places.get(id(shape))] for table, shape in volume.shapes.items()
+        table: [place(shape)] for table, shape in volume.shapes.items()
     }
     for table, file in volume.data.items():
         tables.setdefault(table, [None]).extend((file.sha256, file.size))

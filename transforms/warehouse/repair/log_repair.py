@@ -86,7 +86,7 @@ class Repair:
             self.say(snapshot_key(number), problem)
         base = sound or Snapshot()
         bad = {*filter(self._is_damaged, dict.fromkeys(base.files()))}
-        completed, disbelieved = self._completed(base.without(bad), listing)
+        completed = self._completed(base.without(bad), listing)
         after = None
         if unsound or not sound:
             completed = replace(completed, captures=completed.captures or self._captures())
@@ -105,7 +105,7 @@ class Repair:
         self.snapshot = newest.number
         for loss in sorted({*newest.losses} - {*base.losses}):
             self.say(f"snapshot {newest.number}", f"{loss} is lost: run strata load")
-        for info in dict.fromkeys((*newest.lacking(listing[MANIFESTS]), *disbelieved)):
+        for info in newest.lacking(listing[MANIFESTS]):
             self._set_aside(info)
         self._remove_foreign_logs()
 
@@ -120,14 +120,13 @@ class Repair:
             self.say(file.key, f"it {problem}")
         return bool(problem)
 
-    def _completed(self, kept: Snapshot, listing: _Listing) -> tuple[Snapshot, list[ObjectInfo]]:
+    def _completed(self, kept: Snapshot, listing: _Listing) -> Snapshot:
         """The sound part of the log with the sound volumes that it does not name.
 
         Those are runs of segments that share no block with others, longer ones first, and states
-        of segments that are there, newer ones first. Beside it, the manifests that are not to be
-        believed.
+        of segments that are there, newer ones first.
         """
-        completed, disbelieved, named = kept, list[ObjectInfo](), kept.named_keys()
+        completed, named = kept, kept.named_keys()
         for info in (
             *sorted(listing[MANIFESTS], key=_length, reverse=True),
             *sorted(listing[STATE], reverse=True),
@@ -142,12 +141,12 @@ class Repair:
                 grown = self._with_volume(completed, info)
             except (IntegrityError, FileNotFoundError) as error:
                 self.say(info.key, str(error))
-                disbelieved.append(info)
+                self._set_aside(info)
                 continue
             if grown != completed:
                 self.say(info.key, "no snapshot in the log names it: taken in")
                 completed = grown
-        return completed, disbelieved
+        return completed
 
     def _with_volume(self, completed: Snapshot, info: ObjectInfo) -> Snapshot:
         """A snapshot with the volume of a manifest, all of whose files are hashed.
