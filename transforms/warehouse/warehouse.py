@@ -75,7 +75,7 @@ class Warehouse:
     @property
     def current(self) -> Path:
         """The file of views that an analyst opens; it is there, and new, after `connect`."""
-        return CatalogFile(self.backing).path()
+        return CatalogFile(self.backing).path
 
     def one_look(self) -> AbstractContextManager[None]:
         """Go by one look at the log in this block; see `Log.one_look`."""
@@ -185,30 +185,29 @@ class Warehouse:
     def _views(self) -> tuple[Catalog, Path]:
         """The newest snapshot, and its file of views."""
         file, catalog = CatalogFile(self.backing), self.loaded_catalog()
-        if path := file.made(catalog):
-            return catalog, path
-        # One at a time, each from what is the newest by then: an older one never comes last.
-        with exclusive(self.cache / ".views.lock"):
-            catalog = self.loaded_catalog()
-            return catalog, file.current(catalog)
+        if not file.is_made(catalog):
+            # One at a time, each from what is the newest by then: an older one never comes last.
+            with exclusive(self.cache / ".views.lock"):
+                catalog = self.loaded_catalog()
+                if not file.is_made(catalog):
+                    file.make(catalog)
+        return catalog, file.path
 
     def record_refusals(self, survey: Survey) -> None:
         """Keep the survey's refusals in the quarantine, and forget files that may be tried now."""
         if self.snapshot() is not None or survey.inventory.refused:
             self.backing.log.commit(survey.quarantined)
 
-    def receipts(
-        self, blocks: Iterable[BlockRange] | None = None, table: str | None = None
-    ) -> list[Receipt]:
+    def receipts(self, segments: Iterable[BlockRange] | None = None) -> list[Receipt]:
         """The receipts of loaded segments (default: all), ascending by block, then by table."""
         catalog = self.catalog()
         if catalog is None:
             return []
-        wanted = {*(catalog.blocks if blocks is None else blocks)}
+        wanted = {*(catalog.blocks if segments is None else segments)}
         if not wanted:
             return []
         hull = BlockRange(min(item.first for item in wanted), max(item.last for item in wanted))
-        return [item for item in catalog.receipts(hull, table) if item.blocks in wanted]
+        return [receipt for receipt in catalog.receipts(hull) if receipt.blocks in wanted]
 
     @contextmanager
     def views(self, catalog: Catalog | None = None) -> Iterator[Path]:

@@ -166,15 +166,16 @@ def test_a_file_that_is_gone_leaves_the_quarantine(tmp_path: Path) -> None:
 def test_receipts_are_found_by_segment_and_table(
     template: Path, blocks: list[BlockRange] | None, table: str | None, found: int
 ) -> None:
-    receipts = open_warehouse(template / "w").receipts(blocks, table)
-    assert len(receipts) == found
+    receipts = open_warehouse(template / "w").receipts(blocks)
+    assert len([one for one in receipts if table in (None, one.table)]) == found
     order = [(receipt.blocks, receipt.table) for receipt in receipts]
     assert order == sorted(order)
 
 
 def test_a_receipt_tells_rows_bytes_hash_and_texts(template: Path) -> None:
     data = entry_bytes(template / "s" / "kit-chain-1-3-4.zip", "orders")
-    (receipt,) = open_warehouse(template / "w").receipts([BlockRange(3, 4)], "orders")
+    receipts = open_warehouse(template / "w").receipts([BlockRange(3, 4)])
+    (receipt,) = (one for one in receipts if one.table == "orders")
     assert (receipt.rows, receipt.bytes) == (2, len(data))
     assert receipt.sha256 == hashlib.sha256(data).hexdigest()
     assert dict(receipt.raw_cells) == {"price": 1}

@@ -49,13 +49,40 @@ class CatalogFile:
 
     backing: Backing
 
+    @property
     def path(self) -> Path:
         """Where it lies; it may be absent, or older than the newest."""
         return self.backing.cache / CURRENT
 
+    def is_made(self, catalog: Catalog) -> bool:
+        """Whether the file of this snapshot is there, as it was made."""
+        return self._record().content == self._content(catalog) and self._is_as_made(self.path)
+
+    def make(self, catalog: Catalog) -> None:
+        """Make the file of this snapshot; one caller at a time.
+
+        Where the former one has the very same views, over other files, it is copied: to make the
+        views takes longer than all that changes from one snapshot to the next.
+        """
+        with scratch_folder(self.backing.scratch) as scratch:
+            fresh, former = scratch / CURRENT, None
+            if self.path.is_file():
+                shutil.copyfile(self.path, fresh)
+                if self._is_as_made(fresh):
+                    former = self._record()
+                else:
+                    _log.warning(_CHANGED, self.path)
+            record = self.write(fresh, catalog, former)
+            fresh.chmod(0o444)
+            remove_log(self.path)
+            commit_file(fresh, self.path)
+            # A kill before this line leaves the record of another file: this one is made again.
+            with new_file(self._record_path, scratch) as file:
+                file.write(seal(asdict(record)))
+
     @property
     def _record_path(self) -> Path:
-        return self.path().with_suffix(".json")
+        return self.path.with_suffix(".json")
 
     def _record(self) -> _Record:
         with suppress(OSError, IntegrityError, TypeError):  # the last: of another release
@@ -63,44 +90,13 @@ class CatalogFile:
         return _Record()
 
     def _is_as_made(self, file: Path) -> bool:
-        """Whether it, or a copy of it, is the file that was made last. Raises `OSError`."""
-        return not log_beside(self.path()) and content_sha256(file) == self._record().file
-
-    def made(self, catalog: Catalog) -> Path | None:
-        """The file of this snapshot, of which nothing is lost; None where it is to be made."""
+        """Whether it, or a copy of it, is the file that was made last."""
         with suppress(OSError):  # it is made again, and what hinders that is told then
-            is_new = self._record().content == self._content(catalog)
-            return self.path() if is_new and self._is_as_made(self.path()) else None
-        return None
+            return not log_beside(self.path) and content_sha256(file) == self._record().file
+        return False
 
     def _content(self, catalog: Catalog) -> str:
         return _hash([_format(), str(self.backing.files.folder), catalog.snapshot.commit])
-
-    def current(self, catalog: Catalog) -> Path:
-        """The file of this snapshot, which is made unless it is there; one caller at a time.
-
-        Where the former one has the very same views, over other files, it is copied: to make the
-        views takes longer than all that changes from one snapshot to the next.
-        """
-        if path := self.made(catalog):
-            return path
-        path, record = self.path(), self._record()
-        with scratch_folder(self.backing.cache / "scratch") as scratch:
-            fresh, former = scratch / CURRENT, None
-            if path.is_file():
-                shutil.copyfile(path, fresh)
-                if self._is_as_made(fresh):
-                    former = record
-                else:
-                    _log.warning(_CHANGED, path)
-            record = self.write(fresh, catalog, former)
-            fresh.chmod(0o444)
-            remove_log(path)
-            commit_file(fresh, path)
-            # A kill before this line leaves the record of another file: this one is made again.
-            with new_file(self._record_path, scratch) as file:
-                file.write(seal(asdict(record)))
-        return path
 
     def write(self, path: Path, catalog: Catalog, former: _Record | None = None) -> _Record:
         """Write a file of views over all volumes of a snapshot; they are made local first.
