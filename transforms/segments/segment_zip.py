@@ -11,10 +11,11 @@ import json
 import re
 import zipfile
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -36,7 +37,6 @@ _FACTS = ("ChainID", "DatabaseVersion", "HeightFrom", "HeightTo")
 _MAX_METADATA_BYTES = 1 << 20
 _CHUNK = 1 << 18
 _RAW_CHUNK = 1 << 18
-_MAX_HEADER_BYTES = 1 << 16
 # PostgreSQL's names have at most 63 bytes.
 _ENTRY = re.compile(r"(?P<folder>history|currentstate)/(?P<table>[a-z][a-z0-9_]{0,62})")
 _FOLDERS = ("history/", "currentstate/")
@@ -47,6 +47,7 @@ _schema_of = lru_cache(256)(schema_of)  # nearly all segments have the same head
 class TableFile:
     """One table of one segment as a local CSV file: `bytes` long, its header line included.
 
+    Most tables of most segments are nothing but a header: of these there is no file at `path`.
     `rows` are the line feeds outside quotes, but for the header's: rows, if it is well-formed; none
     of them has more bytes than `longest_row`.
     """
@@ -64,6 +65,11 @@ class TableFile:
     def table(self) -> str:
         """The table's name."""
         return self.schema.table
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is nothing but a header."""
+        return self.bytes == self.header_bytes
 
 
 def _as_stored(info: zipfile.ZipInfo) -> zipfile.ZipInfo:
@@ -120,16 +126,16 @@ class SegmentZip:
         """
         info = self._entries[folder, table]
         path = into / f"{folder}-{table}-{self.name.blocks.key}.csv"
-        digest, lines = hashlib.sha256(), LineCounter()
-        head = b""
-        with naming_full_disk(path), path.open("wb") as file:
-            for chunk in self._checked_text(info):
-                if len(head) < _MAX_HEADER_BYTES:
-                    head += chunk[:_MAX_HEADER_BYTES]
+        digest, lines, text = hashlib.sha256(), LineCounter(), self._checked_text(info)
+        head = next(text, b"")  # no header is longer
+        line = head[: head.find(b"\n") + 1]
+        is_empty = info.file_size == len(line)
+        with naming_full_disk(path), nullcontext() if is_empty else path.open("wb") as file:
+            for chunk in chain([head], text):
                 digest.update(chunk)
                 lines.update(chunk)
-                file.write(chunk)
-        line = head[: head.find(b"\n") + 1]
+                if file is not None:
+                    file.write(chunk)
         schema = self._schema(table, line)
         return TableFile(
             self.name,

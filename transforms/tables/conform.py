@@ -88,8 +88,6 @@ _CONVERSIONS = {
         "DOUBLE", lambda text: f"try_cast({text} as double)", _render_double
     ),
 }
-# Of these a cast says first that it fails; one to JSON says so as of a CSV that cannot be read.
-_STRICT = {how.type for how in _CONVERSIONS.values()} - {"VARCHAR", "JSON", "BOOLEAN"}
 # Unbounded numerics that hold whole amounts, unlike positions and factors, which stay text.
 _WHOLE_NUMERICS = {("withdrawals", "amount")}
 
@@ -107,21 +105,10 @@ def is_plain(table: str, column: Column) -> bool:
     return how is not TEXT and how.type != "JSON"
 
 
-def plain_value(table: str, column: Column) -> str:
-    """SQL from a text column to its typed value, which fails where a text is none of the type."""
-    how = conversion(table, column)
-    text = quote_name(column.name)
-    return f"{text}::{how.type}" if how.type in _STRICT else how.parse(text)
-
-
-def exact_value(table: str, column: Column) -> str:
-    """SQL from a text column to its typed value where that renders back to the text, else NULL."""
-    how = conversion(table, column)
-    text = quote_name(column.name)
-    if how is TEXT:
-        return text
+def _value(how: Conversion, text: str, *, exact: bool) -> str:
+    """SQL from a text to its typed value; if `exact`, NULL unless that renders back to it."""
     parsed = how.parse(text)
-    return f"case when {_faithful(how, text)} then {parsed} end"
+    return f"case when {_faithful(how, text)} then {parsed} end" if exact else parsed
 
 
 def typed_rows(
@@ -135,21 +122,19 @@ def typed_rows(
     """SQL from rows of text columns to typed ones, `own` (expression, name) and the `_raw` map.
 
     `_raw` has, column name to text, the cells whose value does not render back to their text.
-    Unless `exact`, none is tested and `_raw` is NULL: what comes is right if all of it renders
-    back, and a text that is none of its type may end the statement.
+    Unless `exact`, that is not tested, and it has those that are none of their type: what comes is
+    right if all of it renders back.
     """
-    if not exact:
-        values = [(plain_value(table, column), column.name) for column in columns]
-        return f"select {select_list([*own, *values, (raw_map(()), '_raw')])} from {rows}"  # noqa: S608 - quoted
     # Under other names inside, so that no column of a source can be taken for another.
     inner, outer, cells = [*own], [(quote_name(name), name) for _, name in own], []
     for number, column in enumerate(columns):
         text = f"_text{number}"
         inner.append((quote_name(column.name), text))
         alias = text
-        if conversion(table, column) is not TEXT:
+        how = conversion(table, column)
+        if how is not TEXT:
             alias = f"_value{number}"
-            inner.append((exact_value(table, column), alias))
+            inner.append((_value(how, quote_name(column.name), exact=exact), alias))
             cells.append((column.name, text, f"{text} is not null and {alias} is null"))
         outer.append((alias, column.name))
     select = select_list([*outer, (raw_map(cells), "_raw")])

@@ -71,23 +71,17 @@ def _file_column(table: str, column: Column) -> FileColumn:
     return FileColumn(column.name, _TYPES[conversion(table, column).type])
 
 
-def file_rows(table: str, columns: Sequence[Column], rows: str, *, exact: bool = True) -> str:
-    """SQL from typed rows (a relation) to those of a data file.
-
-    Unless `exact`, what the types of the file do not hold is NULL, and not in `_raw` either.
-    """
+def file_rows(table: str, columns: Sequence[Column], rows: str) -> str:
+    """SQL from typed rows (a relation) to those of a data file."""
     values = [(_value(table, column), column.name) for column in columns]
-    raw = "_raw"
-    if exact:
-        cells = [*_texts(table, columns)]
-        # Few rows have such cells; the two maps are joined only for those.
-        raw = (
-            "case when _raw is null then _texts when _texts is null then _raw "
-            "else map_concat(_raw, _texts) end"
-        )
-        rows = f"(select *, {raw_map(cells)} as _texts from {rows})"  # noqa: S608 - quoted
-    outer = select_list([*values, ("_segment", "_segment"), ("_row", "_row"), (raw, "_raw")])
-    return f"select {outer} from {rows}"  # noqa: S608 - quoted
+    texts = raw_map([*_texts(table, columns)])
+    # Few rows have such cells; the two maps are joined only for those.
+    raw = (
+        "case when _raw is null then _texts when _texts is null then _raw "
+        "else map_concat(_raw, _texts) end"
+    )
+    select = select_list([*values, ("_segment", "_segment"), ("_row", "_row"), (raw, "_raw")])
+    return f"select {select} from (select *, {texts} as _texts from {rows})"  # noqa: S608 - quoted
 
 
 def _value(table: str, column: Column) -> str:

@@ -62,14 +62,16 @@ class Loader:
     def load(self, files: Sequence[SegmentFile]) -> None:
         """Load segments that ascend and are not in the warehouse yet."""
         group: list[PreparedSegment] = []
+        size = 0
         for file in files:
-            full = sum(segment.bytes for segment in group) >= VOLUME_BYTES
-            if group and (full or not group[-1].blocks.joins(file.blocks)):
+            is_full = size >= VOLUME_BYTES
+            if group and (is_full or not group[-1].blocks.joins(file.blocks)):
                 self._load_group(group)
-                group = []
+                group, size = [], 0
             folder = self.scratch / file.blocks.key
             try:
                 group.append(prepare(self.source, file, folder))
+                size += group[-1].bytes
             except SegmentError as error:
                 self._refuse(file, error, folder / "segment.zip")
         if group:

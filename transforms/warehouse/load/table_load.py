@@ -1,7 +1,8 @@
 """One table of consecutive segments into a data file: typed, in source order, and proven.
 
-The cheap way comes first: type, render the whole, compare. Only where that differs is every cell
-tested, and those that do not render back to their text keep it (DESIGN: typed, and still exact).
+The cheap way comes first: type what can be typed, render the whole, compare. Only where that
+differs is every cell tested, and those that do not render back to their text keep it (DESIGN:
+typed, and still exact).
 """
 
 from __future__ import annotations
@@ -71,13 +72,13 @@ class TableLoad:
         published. Of several files it may name a wrong one.
         """
         groups = [[*alike] for _, alike in groupby(files, key=lambda file: file.schema)]
-        if all(file.bytes == file.header_bytes for file in files):
+        if all(file.is_empty for file in files):
             self._write_nothing(files)
             receipts = [[_receipt(file, {}) for file in alike] for alike in groups]
         else:
             try:
                 receipts = self._written(groups, exact=False)
-            except (duckdb.DataError, ProofError):
+            except ProofError:
                 receipts = self._written(groups, exact=True)
         if self.table in HISTORY_TABLES:
             for alike in receipts:
@@ -98,8 +99,8 @@ class TableLoad:
     ) -> list[list[Receipt]]:
         """Read and type the rows of all files and write them, in one statement, then prove them.
 
-        The files are grouped by their schemas. Raises `DataError` where a text is none of its type,
-        unless `exact`, `SegmentError` where a file cannot be read, and what `_prove` raises.
+        The files are grouped by their schemas. Unless `exact`, a text that is another one of its
+        value raises `ProofError`. Raises `SegmentError` where a file cannot be read.
         """
         files = [file for alike in groups for file in alike]
         rows = " union all by name ".join(f"({self._rows(alike, exact=exact)})" for alike in groups)
@@ -116,6 +117,16 @@ class TableLoad:
     def _rows(self, files: Sequence[TableFile], *, exact: bool) -> str:
         """SQL for the typed rows of files of one schema, with their segments and places."""
         columns = files[0].schema.columns
+        files = [file for file in files if not file.is_empty]
+        rows = f"from {empty_sql(self.table, columns)}"
+        if files:
+            rows = self._typed(files, exact=exact)
+        if isinstance(self.place, str):
+            return rows
+        return file_rows(self.table, columns, f"({rows})")
+
+    def _typed(self, files: Sequence[TableFile], *, exact: bool) -> str:
+        """SQL for the rows of files of one schema as DuckDB's types, see `_rows`."""
         firsts = [file.segment.blocks.first for file in files]
         starts = [0, *accumulate(file.rows for file in files)][:-1]
         own = [
@@ -123,11 +134,9 @@ class TableLoad:
             (f"row_number() over () - ({starts}::bigint[])[file_index::bigint + 1]", "_row"),
         ]
         longest = max(file.longest_row for file in files)
-        texts = read_sql([file.path for file in files], files[0].schema.names, longest)
-        rows = typed_rows(self.table, columns, texts, own, exact=exact)
-        if isinstance(self.place, str):
-            return rows
-        return file_rows(self.table, columns, f"({rows})", exact=exact)
+        schema = files[0].schema
+        texts = read_sql([file.path for file in files], schema.names, longest)
+        return typed_rows(self.table, schema.columns, texts, own, exact=exact)
 
     def _source(self, columns: Sequence[Column]) -> str:
         """SQL for what was written, as a relation with these columns and our own."""

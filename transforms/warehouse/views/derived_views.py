@@ -51,7 +51,8 @@ def _unfit_view(shapes: Mapping[str, Shape]) -> Iterator[str]:
         # Of these `main` has what only files lack.
         is_time = f"list_contains([{', '.join(map(quote_text, times))}]::varchar[], key)"
         is_shown = f"{is_time} and try_cast(value as timestamptz) is not null"
-        cells.append(f"select {table}, key from (select {entries}) where not ({is_shown})")  # noqa: S608 - quoted
+        if shape.raw:
+            cells.append(f"select {table}, key from (select {entries}) where not ({is_shown})")  # noqa: S608 - quoted
         for column, value in rounded_columns(name, columns).items():
             lacks = f"{quote_name(column)} is not null and {value} is null"
             cells.append(f"select {table}, {quote_text(column)} from exact.{view} where {lacks}")  # noqa: S608 - quoted
