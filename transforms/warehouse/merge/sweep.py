@@ -7,13 +7,12 @@ of it: so nothing that is the only copy is ever lost to a log that was damaged o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 from functools import partial
 
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.objects import ObjectInfo
-from transforms.stores.store import Store
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.log.log import LOG, settled_snapshots, snapshot_key
 from transforms.warehouse.log.snapshot import Snapshot
@@ -29,11 +28,6 @@ FOLDERS = ("manifests", "data", "index", "state", "spam", "quarantine")
 _OTHERS = re.compile(r"spam/[0-9a-f]{64}\.duckdb|quarantine/.+\.[0-9a-f]{64}\.zip")
 
 
-def folder_listing(store: Store) -> dict[str, list[ObjectInfo]]:
-    """What lies in each folder of a warehouse."""
-    return listed(store, (*FOLDERS, LOG))
-
-
 def sweep(backing: Backing, grace_seconds: float, orphan_seconds: float) -> list[str]:
     """Delete what nobody can be about to read; returns the keys. May be killed and run again.
 
@@ -44,16 +38,16 @@ def sweep(backing: Backing, grace_seconds: float, orphan_seconds: float) -> list
     snapshot = log.newest()
     if snapshot is None:
         return []
-    listing = folder_listing(store)
-    now = store.now()
+    listing = listed(store, (*FOLDERS, LOG))
+    infos = [info for folder in FOLDERS for info in listing[folder]]
+    now, known = store.now(), snapshot.named_keys() | snapshot.dropped.keys()
     due = [key for key, since in snapshot.dropped.items() if since < now - grace_seconds]
     orphans = (
-        info.key
-        for info in unnamed(listing, snapshot)
-        if info.key not in snapshot.dropped and info.modified < now - orphan_seconds
+        info.key for info in infos if info.key not in known and info.modified < now - orphan_seconds
     )
-    runs = whole_runs(snapshot, listing)
-    gone = [key for key in (*due, *orphans) if is_removable(key, runs)]
+    runs = _whole_runs(snapshot, infos)
+    # What somebody else put there is not ours.
+    gone = [key for key in (*due, *orphans) if is_held(key, runs) or _OTHERS.fullmatch(key)]
     gone += map(snapshot_key, settled_snapshots(listing[LOG], now - grace_seconds))
     for key in gone:
         store.delete(key)
@@ -62,26 +56,9 @@ def sweep(backing: Backing, grace_seconds: float, orphan_seconds: float) -> list
     return gone
 
 
-def _without_dropped(newest: Snapshot, keys: Set[str]) -> Snapshot:
-    """The same, which remembers no more that these files were dropped."""
-    left = {key: since for key, since in newest.dropped.items() if key not in keys}
-    return replace(newest, dropped=left)
-
-
-def unnamed(
-    listing: Mapping[str, Sequence[ObjectInfo]], snapshot: Snapshot
-) -> Iterator[ObjectInfo]:
-    """The files of a warehouse's folders that a snapshot does not name."""
-    keys = snapshot.named_keys()
-    for folder in FOLDERS:
-        yield from (info for info in listing[folder] if info.key not in keys)
-
-
-def whole_runs(
-    snapshot: Snapshot, listing: Mapping[str, Sequence[ObjectInfo]]
-) -> Sequence[BlockRange]:
+def _whole_runs(snapshot: Snapshot, infos: Iterable[ObjectInfo]) -> Sequence[BlockRange]:
     """The runs of blocks of volumes that are there, with all their bytes."""
-    sizes = {info.key: info.size for infos in listing.values() for info in infos}
+    sizes = {info.key: info.size for info in infos}
     whole = (
         volume.blocks
         for volume in snapshot.history()
@@ -90,7 +67,7 @@ def whole_runs(
     return [*contiguous_runs(whole)]
 
 
-def is_removable(key: str, runs: Sequence[BlockRange]) -> bool:
-    """Whether a file that is not named holds nothing but what runs of blocks hold too."""
-    # What somebody else put there is not ours.
-    return is_held(key, runs) or _OTHERS.fullmatch(key) is not None
+def _without_dropped(newest: Snapshot, keys: Set[str]) -> Snapshot:
+    """The same, which remembers no more that these files were dropped."""
+    left = {key: since for key, since in newest.dropped.items() if key not in keys}
+    return replace(newest, dropped=left)
