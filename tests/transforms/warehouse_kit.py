@@ -159,7 +159,7 @@ def relist(warehouse: Warehouse) -> None:
 def render(warehouse: Warehouse, blocks: BlockRange, table: str, null: str = "") -> bytes:
     """One table of one segment as CSV bytes."""
     backing, catalog = warehouse.backing, warehouse.loaded_catalog()
-    (receipt,) = (r for r in catalog.receipts(blocks, table) if r.blocks == blocks)
+    (receipt,) = (r for r in catalog.receipts(blocks) if (r.blocks, r.table) == (blocks, table))
     limit, data = backing.rendering_limit, catalog.data_path(blocks, table)
     with scratch_folder(backing.scratch) as scratch:
         header, body = rendered_table(data, scratch, receipt, null=null, memory_limit=limit)

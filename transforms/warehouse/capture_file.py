@@ -22,8 +22,7 @@ def captures_path(backing: Backing, snapshot: Snapshot | None) -> Path | None:
     """The newest file of captures on this machine, None where there were never any."""
     if snapshot is None or snapshot.captures is None:
         return None
-    backing.files.bring([snapshot.captures])
-    return backing.files.path(snapshot.captures)
+    return backing.files.bring([snapshot.captures])[0]
 
 
 def load_captures(warehouse: Warehouse, source: Source) -> list[RefusedLine]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import compress, islice, takewhile
 from pathlib import Path
 
 import pyarrow as pa
@@ -78,9 +77,10 @@ class Catalog:
         for rows in self.segment_rows():
             keys = rows["source_key"].to_pylist()
             sizes.update(zip(keys, rows["source_size"].to_pylist(), strict=True))
-            if self.snapshot.losses:
-                for key in compress(keys, map(self._is_lost, row_blocks(rows))):
-                    del sizes[key]
+        for loss in self.snapshot.losses:
+            for segment in self.segments(loss.blocks):
+                if loss.touches(segment.blocks):
+                    sizes.pop(segment.info.key, None)
         runs = tuple(contiguous_runs(v.blocks for v in self._history)) if sizes else ()
         return LoadedSegments(self.chain_id if sizes else "", sizes, self._name_over, runs)
 
@@ -98,9 +98,7 @@ class Catalog:
 
     def _manifests(self, volumes: Iterable[Volume]) -> list[Path]:
         """The manifests of volumes, on this machine."""
-        manifests = [volume.file for volume in volumes]
-        self.files.bring(manifests)
-        return [*map(self.files.path, manifests)]
+        return self.files.bring(volume.file for volume in volumes)
 
     def segment_at(self, block: int) -> LoadedSegment | None:
         """The loaded segment that covers a block; reads the manifest of one volume."""
@@ -114,22 +112,15 @@ class Catalog:
         """Whether a segment is to be loaded, for the first time or again."""
         return self._is_lost(blocks) or not self.holds(blocks)
 
-    def volumes_over(self, blocks: BlockRange) -> Iterator[Volume]:
+    def volumes_over(self, blocks: BlockRange) -> list[Volume]:
         """The volumes of history that hold any of these blocks, ascending."""
         start = bisect_left(self._history, blocks.first, key=lambda volume: volume.blocks.last)
-        following = islice(self._history, start, None)
-        return takewhile(lambda volume: volume.blocks.first <= blocks.last, following)
+        stop = bisect_right(self._history, blocks.last, key=lambda volume: volume.blocks.first)
+        return self._history[start:stop]
 
     @cached_property
     def _history(self) -> list[Volume]:
         return self.snapshot.history()
-
-    def volume_of(self, blocks: BlockRange) -> Volume:
-        """The volume with a segment's history. Raises `RangeError` where none has it."""
-        for volume in self.volumes_over(blocks):
-            if volume.blocks.holds(blocks):
-                return volume
-        raise RangeError(f"the warehouse does not hold the segment {blocks}")
 
     def data_path(self, blocks: BlockRange, table: str) -> Path | None:
         """The data file with a segment's rows of a table, on this machine; None without rows.
@@ -137,18 +128,15 @@ class Catalog:
         Raises `RangeError` where no volume has the segment, `MissingFileError` where the file is
         lost.
         """
-        file = self.volume_of(blocks).data.get(table)
-        if file is None:
-            return None
-        self.files.bring([file])
-        return self.files.path(file)
+        for volume in self.volumes_over(blocks):
+            if volume.blocks.holds(blocks):
+                file = volume.data.get(table)
+                return self.files.bring([file])[0] if file else None
+        raise RangeError(f"the warehouse does not hold the segment {blocks}")
 
-    def receipts(self, blocks: BlockRange, table: str | None = None) -> list[Receipt]:
-        """The receipts of segments that begin in these blocks, ascending by block, then by table.
-
-        With `table`, they are those of one.
-        """
-        return manifest_receipts(self._manifests(self.volumes_over(blocks)), blocks, table)
+    def receipts(self, blocks: BlockRange) -> list[Receipt]:
+        """The receipts of segments that begin in these blocks, by block, then by table."""
+        return manifest_receipts(self._manifests(self.volumes_over(blocks)), blocks)
 
     @cached_property
     def lost(self) -> tuple[Volume, ...]:

@@ -68,10 +68,11 @@ class LocalFiles:
         """Where the file lies once it is here."""
         return self._own_path(file.key) or self.folder / checked_key(file.key)
 
-    def bring(self, files: Iterable[StoredFile], *, recheck: bool = False) -> None:
+    def bring(self, files: Iterable[StoredFile], *, recheck: bool = False) -> list[Path]:
         """Make all of `files` local, as `hold` does, but let them be removed again afterwards."""
-        with self.hold(files, recheck=recheck):
-            pass
+        targets = tuple(files)
+        with self.hold(targets, recheck=recheck):
+            return [*map(self.path, targets)]
 
     @contextmanager
     def hold(self, files: Iterable[StoredFile], *, recheck: bool = False) -> Iterator[None]:

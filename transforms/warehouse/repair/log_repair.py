@@ -154,10 +154,9 @@ class Repair:
         One whose state is older than another stays as it is. Its number is not below that of what
         the volume was built upon. Raises `IntegrityError` where a file is damaged or gone.
         """
-        file, files = named_file(info.key, info.size), self.backing.files
+        file = named_file(info.key, info.size)
         self._check_whole(file)
-        files.bring([file])
-        path = files.path(file)
+        (path,) = self.backing.files.bring([file])
         number, volume = read_about(path, file)
         chain_id = manifest_segments(path)[0].name.chain_id
         if completed.chain_id not in ("", chain_id):

@@ -38,8 +38,7 @@ def later_volume(backing: Backing, snapshot: Snapshot | None, infos: Iterable[Ob
     for info in newest.lacking(infos):
         with suppress(IntegrityError, FileNotFoundError):
             file = named_file(info.key, info.size)
-            backing.files.bring([file])
-            number, _ = read_about(backing.files.path(file), file)
+            number, _ = read_about(backing.files.bring([file])[0], file)
             if number > newest.number:
                 ends = f"ends with snapshot {newest.number}" if snapshot else "is lost"
                 return (

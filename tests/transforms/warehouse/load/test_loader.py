@@ -282,11 +282,11 @@ def test_a_change_that_changes_nothing_makes_no_snapshot(held: Held) -> None:
 def test_the_volume_of_a_segment_is_known(held: Held) -> None:
     catalog = held.warehouse.catalog()
     assert catalog is not None
-    found = [catalog.volume_of(blocks) for blocks in (_FIRST, _SECOND, _THIRD)]
-    assert [volume.blocks for volume in found] == [BlockRange(1, 20), BlockRange(1, 20), _THIRD]
+    found = [catalog.volumes_over(blocks) for blocks in (_FIRST, _SECOND, _THIRD)]
+    assert [volume.blocks for (volume,) in found] == [BlockRange(1, 20), BlockRange(1, 20), _THIRD]
     for other in (BlockRange(31, 40), BlockRange(15, 25)):
         with pytest.raises(RangeError, match=f"does not hold the segment {other}"):
-            catalog.volume_of(other)
+            catalog.data_path(other, "orders")
 
 
 def _tables(held: Held) -> set[str]:
