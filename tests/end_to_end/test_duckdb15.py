@@ -78,7 +78,7 @@ def test_a_copy_answers_in_1_5_as_the_warehouse_in_2_0(
 def test_the_program_of_1_5_asks_the_warehouse(merged: Warehouse) -> None:
     assert asked_15(merged.current, "select max(height) from blocks") == "7000\n"
     comments = asked_15(merged.current, "select comment from duckdb_views()")
-    assert "Current state as of block 7000." in comments
+    assert "Current state after the segment of _segment." in comments
 
 
 def test_every_file_of_a_warehouse_is_written_for_1_5(merged: Warehouse) -> None:

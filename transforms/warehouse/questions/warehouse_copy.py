@@ -126,11 +126,9 @@ def _table(table: ViewedTable, blocks: BlockRange) -> Iterator[str]:
     yield from table.main("table", source)
     if rounded_columns(table.name, table.shape.column_list()):
         # Here `exact` has more than `main`, and cannot be rendered from it.
-        yield table.exact("table", source)
-        yield from table.comments("table", "table")
+        yield from table.exact("table", source)
     else:
-        yield table.exact("view", f"main.{quote_name(table.name)}")
-        yield from table.comments("table", "view")
+        yield from table.exact("view", f"main.{quote_name(table.name)}")
 
 
 def _records(catalog: Catalog, names: Sequence[str], blocks: BlockRange) -> Iterator[str]:

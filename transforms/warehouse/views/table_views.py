@@ -81,25 +81,22 @@ class ViewedTable:
     def main(self, kind: str, source: str) -> Iterator[str]:
         """What makes `main.<table>`, a view or a table, over SQL for its rows, with comments."""
         name, columns = f"main.{quote_name(self.name)}", typed_columns(self.name, self.shape)
-        yield _made(kind, name, columns, source)
+        yield from _made(kind, name, columns, source, self._meaning)
         for column in columns:
             if column.comment:
                 what = f"{name}.{quote_name(column.name)}"
                 yield f"comment on column {what} is {quote_text(column.comment)}"
 
-    def exact(self, kind: str, source: str) -> str:
+    def exact(self, kind: str, source: str) -> Iterator[str]:
         """What makes `exact.<table>`, likewise."""
         columns = exact_columns(self.name, self.shape.column_list())
-        return _made(kind, f"exact.{quote_name(self.name)}", columns, source)
+        meaning = f"{self._meaning} As the exact text of the CSV."
+        yield from _made(kind, f"exact.{quote_name(self.name)}", columns, source, meaning)
 
-    def comments(self, main: str = "view", exact: str = "view") -> Iterator[str]:
-        """What says what `main.<table>` and `exact.<table>`, of these kinds, are."""
-        name = quote_name(self.name)
-        state = "" if self.as_of is None else f" Current state as of block {self.as_of.last}."
-        text = f"{table_meaning(self.name)}{state}"
-        yield f"comment on {main} main.{name} is {quote_text(text)}"
-        text = f"{text} As the exact text of the CSV."
-        yield f"comment on {exact} exact.{name} is {quote_text(text)}"
+    @property
+    def _meaning(self) -> str:
+        state = "" if self.as_of is None else " Current state after the segment of _segment."
+        return f"{table_meaning(self.name)}{state}"
 
 
 def list_sql(files: Iterable[str]) -> str:
@@ -115,8 +112,8 @@ def _is_state(file: str) -> bool:
 class Views:
     """The statements that make views, in an empty database.
 
-    `files` are the lists of files, each a function of the database; they and `states`, which say as
-    of which block, may be made again where `fixed` is the same text: the views stay as they are.
+    `files` are the lists of files, each a function of the database; they and `states`, which say
+    what is shown, may be made again where `fixed` is the same text: the views stay as they are.
     """
 
     files: dict[tuple[str, ...], str] = field(default_factory=dict)
@@ -148,8 +145,7 @@ class Views:
         views = cls(fixed=["create schema exact"])
         for table in tables:
             source = table.source(views.listed)
-            views.fixed += [*table.main("view", source), table.exact("view", source)]
-            views.states += table.comments()
+            views.fixed += [*table.main("view", source), *table.exact("view", source)]
         for name in absent:
             views.fixed += empty_table(name, "view")
         if manifests:
@@ -160,9 +156,12 @@ class Views:
         return views
 
 
-def _made(kind: str, relation: str, columns: Sequence[ViewColumn], source: str) -> str:
+def _made(
+    kind: str, name: str, columns: Sequence[ViewColumn], source: str, meaning: str
+) -> tuple[str, str]:
     listed = select_list([(column.sql, column.name) for column in columns])
-    return f"create {kind} {relation} as select {listed} from {source}"  # noqa: S608 - quoted
+    made = f"create {kind} {name} as select {listed} from {source}"  # noqa: S608 - quoted
+    return made, f"comment on {kind} {name} is {quote_text(meaning)}"
 
 
 @cache  # most tables of most snapshots are not there
@@ -174,10 +173,8 @@ def empty_table(name: str, kind: str) -> tuple[str, str]:
     """
     table = schema_reference()[name]
     shape = Shape({column.name: column.source_type for column in table.columns})
-    view, source = f"main.{quote_name(name)}", empty_sql(name, shape.column_list())
-    meaning = quote_text(f"{table.meaning} {_EMPTY}")
-    made = _made(kind, view, typed_columns(name, shape), source)
-    return made, f"comment on {kind} {view} is {meaning}"
+    columns, source = typed_columns(name, shape), empty_sql(name, shape.column_list())
+    return _made(kind, f"main.{quote_name(name)}", columns, source, f"{table.meaning} {_EMPTY}")
 
 
 def absent_names(there: Iterable[str]) -> list[str]:

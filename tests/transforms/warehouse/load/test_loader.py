@@ -422,8 +422,8 @@ def test_only_the_newest_state_of_each_schema_version_is_kept(held: Held) -> Non
 def test_the_comment_of_a_state_says_as_of_which_block(held: Held) -> None:
     shown = "select view_name, comment from duckdb_views() where schema_name = 'main'"
     comments = {row[0]: str(row[1]) for row in query(held.warehouse, shown)}
-    assert "as of block 30" in comments["parties"]
-    assert "as of block" not in comments["orders"]
+    assert "Current state" in comments["parties"]
+    assert "Current state" not in comments["orders"]
 
 
 def test_older_segments_that_come_later_do_not_replace_the_state(tmp_path: Path) -> None:
