@@ -9,6 +9,8 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from transforms.errors import IntegrityError
@@ -33,6 +35,13 @@ def unseal(data: bytes, place: str) -> dict[str, Any]:
     """Read a sealed document, without its hash. Raises `IntegrityError` naming `place`."""
     members: dict[str, Any] = json.loads(unseal_text(data, place))
     return members
+
+
+def read_sealed(path: Path) -> dict[str, Any]:
+    """What a sealed document of this machine says; nothing where it is not there, or damaged."""
+    with suppress(OSError, IntegrityError):
+        return unseal(path.read_bytes(), str(path))
+    return {}
 
 
 def unseal_text(data: bytes, place: str, remedy: str = "") -> bytes:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from exporters.archive.archive import Archive, won_race
 from exporters.archive.lake_place import LAKE, MANIFESTS
+from exporters.lake.log.table_schema import KEPT_HOURS
 from exporters.lake.log.table_version import new_name
 from exporters.lake.tables import LakeTable, listed
 from transforms.errors import ConflictError, IntegrityError
@@ -77,6 +78,16 @@ class Lake:
 
         reasons = asked_together(self.archive.store, reason, tables)
         return {name: why for name, why in zip(tables, reasons, strict=True) if why}
+
+    def sweep(self, kept_hours: int = KEPT_HOURS) -> dict[str, str]:
+        """Remove files that no version of the last week names, those of killed publishers too.
+
+        Ages are by the store's clock. Returns why tables stay as they are that are damaged or that
+        others wrote to. Less than a week is for who knows that nobody publishes or reads. Costs a
+        listing of the lake, and a reading of logs that others wrote to.
+        """
+        oldest = self.archive.store.now() - kept_hours * 3600
+        return self.refusals(lambda table: table.sweep(oldest), self.look())
 
 
 def file_of(volume: Volume, table: str) -> StoredFile | None:

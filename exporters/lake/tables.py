@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from zlib import crc32
 
@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 from exporters.archive.lake_place import LOG
 from exporters.lake.log.log_files import (
     HINT,
+    PROTOCOL,
     checkpoint_bytes,
     checkpoint_name,
-    commit_actions,
     commit_bytes,
     commit_name,
     last_commit,
@@ -30,18 +30,22 @@ from exporters.lake.log.log_files import (
     parsed_files,
     read_log,
 )
-from exporters.lake.log.table_schema import COMMITS, KEPT_HOURS, new_columns
-from exporters.lake.log.table_version import Action, ActiveFile, TableVersion
+from exporters.lake.log.table_schema import COMMITS, KEPT_HOURS, new_columns, table_metadata
+from exporters.lake.log.table_version import (
+    Action,
+    ActiveFile,
+    TableVersion,
+    parsed_name,
+    removed_file,
+)
 from transforms.errors import ConflictError, IntegrityError
 from transforms.files import new_file
 from transforms.objects import ObjectInfo
-from transforms.sealed import seal, unseal
+from transforms.sealed import read_sealed, seal
 from transforms.stores.store import LostRaceError, Store, content_sha256, content_size
 from transforms.tables.registry import fold_case
 
 _PARQUET, _JSON = "application/vnd.apache.parquet", "application/json"
-# The log says for twice as long as files stay when they were removed.
-_TOLD_SECONDS = 2 * KEPT_HOURS * 3600
 _RETRIES = 2
 _logger = logging.getLogger(__name__)
 
@@ -143,17 +147,34 @@ class LakeTable:
 
     def _kept(self, state: str) -> TableVersion | None:
         """The version that this machine keeps, if the file of its commit is in that state."""
-        if self._cache is not None:
-            with suppress(OSError, IntegrityError, LookupError, TypeError, ValueError):
-                row = unseal(self._cache.read_bytes(), str(self._cache))
-                return TableVersion(**row["version"]) if row["state"] == state else None
+        row = read_sealed(self._cache) if self._cache else {}
+        if row.get("state") == state:
+            return TableVersion().following(row["number"], row["actions"])
         return None
 
     def _keep(self, version: TableVersion, state: str) -> None:
         """Keep a version, with the store's own version of the file of its commit."""
         if self._cache is not None:  # a loss of power may lose it: then the log is read again
             with new_file(self._cache, durable=False) as file:
-                file.write(seal({"version": asdict(version), "state": state}))
+                actions = [*version.actions()]
+                file.write(seal({"state": state, "number": version.number, "actions": actions}))
+
+    def sweep(self, oldest: float) -> None:
+        """Remove files of ours that no version has named since a time."""
+        if self._unnamed(oldest):
+            self.look()  # what a killed publisher left may have been taken up meanwhile
+            for path in self._unnamed(oldest):
+                self._store.delete(self.key(path))
+
+    def _unnamed(self, oldest: float) -> list[str]:
+        """The files of ours that no version has named since a time; none where there is no log."""
+        version = self.version()
+        return [
+            name
+            for name, info in self.infos.items()
+            if version.number >= 0 and parsed_name(name) and name not in version.by_name
+            if max(version.removed.get(name, 0) / 1000, info.modified) <= oldest
+        ]
 
     def fetch(self, file: ActiveFile, folder: Path) -> Path:
         """A copy of a file in a folder, fetched again where other bytes arrived, or too few.
@@ -210,7 +231,7 @@ class LakeTable:
             )
         except ConflictError:
             info = self._store.head(key)
-            if file.name in base.added or info is None:
+            if file.name in base.by_name or info is None:
                 raise
             self._store.put_if_match(key, file.path, info.version, _PARQUET, sha256=sha256)
 
@@ -223,11 +244,15 @@ class LakeTable:
     ) -> None:
         """Name files that are there, and others no longer, in one version after `base`.
 
-        Raises `LostRaceError` where somebody else committed since `base` was read.
+        `columns` are new ones. Raises `LostRaceError` where somebody else committed since `base`.
         """
         # The store's clock says later how long ago a file was removed.
         now = int((self._store.now() if removed else time.time()) * 1000)
-        actions = [*commit_actions(self.name, base, added, removed, columns, now)]
+        actions: list[Action] = [{"protocol": PROTOCOL}] if base.number < 0 else []
+        if columns:
+            actions.append({"metaData": table_metadata(self.name, base, columns)})
+        actions += ({"remove": removed_file(file.name, now)} for file in removed)
+        actions += ({"add": file.added(now)} for file in added)
         version = base.following(base.number + 1, actions)
         key = self.key(f"{LOG}/{commit_name(version.number)}")
         try:
@@ -246,10 +271,9 @@ class LakeTable:
 
         Without it all is right as well.
         """
-        now = self._store.now()
-        told = (now - _TOLD_SECONDS) * 1000
+        oldest = self._store.now() - KEPT_HOURS * 3600
         removed = version.removed.items()
-        recent = {name: old for name, old in removed if (old.get("deletionTimestamp") or 0) >= told}
+        recent = {name: time for name, time in removed if time >= oldest * 1000}
         version = replace(version, removed=recent)
         data, hint = checkpoint_bytes(version)
         files = ((checkpoint_name(version.number), data, _PARQUET), (HINT, hint, _JSON))
@@ -259,7 +283,7 @@ class LakeTable:
             for name, content, kind in files:
                 before = infos[name].version if name in infos else None
                 self._store.put_if_match(f"{log}{name}", content, before, kind)
-            for name in outdated(infos, now - KEPT_HOURS * 3600):
+            for name in outdated(infos, oldest):
                 self._store.delete(f"{log}{name}")
         except (LostRaceError, OSError) as error:
             _logger.info("the log of %s was not summed up: %s", self.place(), error)

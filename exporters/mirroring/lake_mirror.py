@@ -25,7 +25,6 @@ from exporters.exports.proofs import Proof
 from exporters.fetching.fetch_folder import FetchFolder, Progress
 from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import ActiveFile
-from exporters.lake.publication.lake_sweep import sweep_lake
 from exporters.lake.publication.state_tables import is_state
 from exporters.lake.tables import LakeTable
 from transforms.errors import IntegrityError
@@ -103,7 +102,7 @@ class LakeMirror:
                         self.files += 1
                         advance(size)
                     self._replace_log(table)
-        refused = sweep_lake(self._own).items()
+        refused = self._own.sweep().items()
         self.refused += (f"{table}: {reason}" for table, reason in refused)
 
     @property

@@ -13,7 +13,6 @@ from exporters.archive.entries import Entry
 from exporters.archive.lake_place import MANIFESTS, STATE_MANIFEST
 from exporters.archive.shards import shard_number
 from exporters.lake.lake_files import Lake
-from exporters.lake.publication.lake_sweep import sweep_lake
 from exporters.lake.publication.state_tables import is_state_due
 from pipelines.site.site import Site, at_one_look
 from transforms.block_range import BlockRange
@@ -96,5 +95,5 @@ def lacking_segments(site: Site) -> list[BlockRange]:
 
 
 def sweep(site: Site) -> dict[str, str]:
-    """Remove what no version of the last week names; see `sweep_lake`."""
-    return sweep_lake(site_lake(site))
+    """Remove what no version of the last week names; see `Lake.sweep`."""
+    return site_lake(site).sweep()

@@ -13,7 +13,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporters.lake.publication.lake_sweep import sweep_lake
 from exporters.lake.publication.state_tables import publish_state
 from pipelines.settings import Settings
 from pipelines.site.publication_state import lacking_segments, site_lake
@@ -118,4 +117,4 @@ def _correct(site: Site, dice: random.Random) -> None:
 
 
 def _sweep(site: Site, dice: random.Random) -> None:
-    sweep_lake(site_lake(site), kept_hours=0)
+    site_lake(site).sweep(kept_hours=0)

@@ -18,7 +18,6 @@ import pytest
 
 from exporters.archive.lake_place import MANIFESTS
 from exporters.lake.log.table_version import parsed_name
-from exporters.lake.publication.lake_sweep import sweep_lake
 from pipelines.site.publication_state import lacking_segments, site_lake
 from pipelines.site.site import Site
 from pipelines.site.site_check import verify_site
@@ -145,7 +144,7 @@ def _finish(place: Place, dice: random.Random) -> Counter[str]:
     publish_current_state(site, dice)
     while lacking := lacking_segments(site):
         publish_some(site, lacking[: dice.randint(1, 20)])
-    sweep_lake(lake, kept_hours=0)
+    lake.sweep(kept_hours=0)
     _assert_exact(site, loaded)
     _assert_tidy(site)
     versions = [lake.table(table).version() for table in WITH_ROWS]

@@ -18,11 +18,10 @@ from transforms.errors import IntegrityError
 from transforms.lake.parquet_rows import readable_file
 from transforms.scratch import scratch_folder
 from transforms.tables.file_columns import file_columns
-from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.checks.file_check import rows_problem, types_problem
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.rendering import rendering_problem
-from transforms.warehouse.load.segment_checks import check_keys_and_heights, row_counts
+from transforms.warehouse.load.segment_checks import row_counts
 from transforms.warehouse.load.volume_files import store_volume
 from transforms.warehouse.manifests.data_files import ALL_TABLES, rows_sql
 from transforms.warehouse.manifests.manifest import manifest_receipts, manifest_segments
@@ -40,8 +39,8 @@ def take_run(
     """Add a run of segments, of which the warehouse has none, with its receipts.
 
     `files` are those of each table with rows, ascending; one that becomes a data file is moved.
-    Raises `IntegrityError` where they do not render to what the receipts say, `SegmentError` where
-    their rows are not fit to be published.
+    What they hold was fit to be published when it was. Raises `IntegrityError` where they do not
+    render to what the receipts say.
     """
     data: dict[str, Path] = {}
     by_table = sorted(receipts, key=lambda receipt: (receipt.table, receipt.blocks))
@@ -56,8 +55,6 @@ def take_run(
                     data[table] = _data_file(con, its, paths, scratch)
             elif problem := rendering_problem(con, None, its, scratch):
                 raise IntegrityError(problem)
-            if table in HISTORY_TABLES:
-                _check(con, its, [data[table]] if paths else [])
         volume = store_volume(backing, con, backing.log.begin(), data, segments, by_table)
     chain_id = segments[0].name.chain_id
     backing.log.commit(lambda newest: newest.with_added(chain_id, [volume]))
@@ -83,12 +80,6 @@ def _data_file(
     if problem := types_problem(con, path, columns):
         raise IntegrityError(f"{files[0].name}: {problem}")
     return path
-
-
-def _check(con: Connection, receipts: Sequence[Receipt], files: Sequence[Path]) -> None:
-    """Check keys and heights of a table in files. Raises `SegmentError`."""
-    for schema, group in groupby(receipts, key=attrgetter("schema")):
-        check_keys_and_heights(con, rows_sql(schema.table, schema.columns, files), [*group])
 
 
 def take_state(backing: Backing, manifest: Path, tables: Mapping[str, Path]) -> None:

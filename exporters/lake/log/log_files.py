@@ -9,15 +9,14 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from exporters.lake.log.table_schema import new_metadata
-from exporters.lake.log.table_version import Action, ActiveFile, TableVersion
+from exporters.lake.log.table_version import Action, TableVersion
 from transforms.errors import IntegrityError
 from transforms.objects import ObjectInfo, ObjectReader
 
@@ -57,29 +56,6 @@ def checkpoint_name(version: int) -> str:
     return f"{version:020}.checkpoint.parquet"
 
 
-def commit_actions(
-    table: str,
-    base: TableVersion,
-    added: Iterable[ActiveFile],
-    removed: Iterable[ActiveFile],
-    columns: Sequence[Action],
-    now: int,
-) -> Iterator[Action]:
-    """The actions of a commit upon a version, as Delta's protocol has them; `now` is in ms.
-
-    Upon version -1 they make the table. `columns` are new ones, NULL in the files that are there.
-    """
-    metadata = base.metadata
-    if base.number < 0:
-        yield {"protocol": PROTOCOL}
-        metadata = new_metadata(table)
-    if columns:
-        schema = {"type": "struct", "fields": [*base.fields, *columns]}
-        yield {"metaData": {**metadata, "schemaString": json.dumps(schema)}}
-    yield from ({"remove": file.removed(now)} for file in removed)
-    yield from ({"add": file.added(now)} for file in added)
-
-
 def commit_bytes(now: int, actions: Iterable[Action]) -> bytes:
     """The file of a commit with these actions, at a time in milliseconds."""
     body = b"".join(_line(action) for action in actions)
@@ -90,9 +66,7 @@ def commit_bytes(now: int, actions: Iterable[Action]) -> bytes:
 
 def checkpoint_bytes(version: TableVersion) -> tuple[bytes, bytes]:
     """The checkpoint of a version, and the file that names it."""
-    rows: list[Action] = [{"protocol": PROTOCOL}, {"metaData": version.metadata}]
-    rows += ({"add": action} for action in version.added.values())
-    rows += ({"remove": action} for action in version.removed.values())
+    rows = [{"protocol": PROTOCOL}, *version.actions()]
     buffer = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rows, schema=_SCHEMA), buffer)
     hint = {"version": version.number, "size": len(rows)}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
 
 from exporters.archive.lake_place import MANIFESTS, STATE_MANIFEST
-from exporters.lake.log.table_version import Action
+from exporters.lake.log.table_version import Action, TableVersion
 from transforms.errors import ConflictError
 from transforms.tables.column_facts import column_meaning, enum_names, table_meaning
 from transforms.tables.file_columns import OWN_MEANINGS
@@ -99,9 +99,13 @@ def new_columns(
             )
 
 
-def new_metadata(table: str) -> Action:
-    """What the log says of a new table, but for its columns."""
-    return {
+def table_metadata(table: str, base: TableVersion, columns: Sequence[Action]) -> Action:
+    """What the log says of a table with new columns, NULL in the files that are there.
+
+    Upon version -1 it is a new table.
+    """
+    schema = {"type": "struct", "fields": [*base.fields, *columns]}
+    metadata = base.metadata or {
         "id": str(uuid4()),
         "name": table,
         "description": _DESCRIPTIONS.get(table) or table_meaning(table),
@@ -109,3 +113,4 @@ def new_metadata(table: str) -> Action:
         "partitionColumns": [],
         "configuration": _CONFIGURATION,
     }
+    return {**metadata, "schemaString": json.dumps(schema)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -47,18 +47,43 @@ def parsed_name(name: str) -> tuple[BlockRange, str, str] | None:
 class ActiveFile:
     """A file that a table is made of: its name, its bytes, its rows, the names of its columns.
 
-    The log has no least and greatest values: Parquet has them, and no reader compares them wrong.
+    `time` is when it was added, in milliseconds. The log has no least and greatest values: Parquet
+    has them, and no reader compares them wrong.
     """
 
     name: str
     bytes: int
     rows: int
     columns: tuple[str, ...] = field(default=(), repr=False)
+    time: int = 0
+
+    @classmethod
+    def of(cls, action: Action) -> ActiveFile:
+        """The file that an action adds. Raises `IntegrityError` for one that is not Strata's."""
+        name = unquote(action["path"])
+        if parsed_name(name) is None:
+            raise IntegrityError(f"it names {name}, which Strata did not write")
+        rows = json.loads(action.get("stats") or "{}").get("numRecords", 0)
+        columns = ((action.get("tags") or {}).get(_COLUMNS) or "").split(",")
+        time = action.get("modificationTime") or 0
+        return cls(name, action.get("size") or 0, rows, tuple(filter(None, columns)), time)
+
+    def added(self, now: int) -> Action:
+        """The action that adds it, at a time in milliseconds."""
+        return {
+            "path": self.name,
+            "partitionValues": {},
+            "size": self.bytes,
+            "modificationTime": now,
+            "dataChange": True,
+            "stats": json.dumps({"numRecords": self.rows}),
+            "tags": {_COLUMNS: ",".join(self.columns)},
+        }
 
     @property
     def _parsed(self) -> tuple[BlockRange, str, str]:
         parsed = parsed_name(self.name)
-        assert parsed is not None  # a version with any other file is refused when it is read
+        assert parsed is not None  # see `of`
         return parsed
 
     @property
@@ -75,48 +100,29 @@ class ActiveFile:
         """Whether a file with this SHA-256 (hex) may have its name."""
         return sha256.startswith(self._parsed[1])
 
-    def added(self, now: int) -> Action:
-        """The action that adds it, at a time in milliseconds."""
-        return {
-            "path": self.name,
-            "partitionValues": {},
-            "size": self.bytes,
-            "modificationTime": now,
-            "dataChange": True,
-            "stats": json.dumps({"numRecords": self.rows}),
-            "tags": {_COLUMNS: ",".join(self.columns)},
-        }
 
-    def removed(self, now: int) -> Action:
-        """The action that removes it."""
-        return {"path": self.name, "deletionTimestamp": now, "dataChange": True}
+def removed_file(name: str, now: int) -> Action:
+    """The action that removes a file, at a time in milliseconds."""
+    return {"path": name, "deletionTimestamp": now, "dataChange": True}
 
 
 @dataclass(frozen=True)
 class TableVersion:
-    """A version of a table: its number, its metadata, files that are active, and that were.
+    """A version of a table: its number, its metadata, and its active files by name.
 
-    `added` and `removed` are actions by the file's name. Number -1 is that of no table.
+    `removed` says when those were removed that were active, in milliseconds. Number -1 is that of
+    no table.
     """
 
     number: int = -1
     metadata: Action = field(default_factory=dict)
-    added: Mapping[str, Action] = field(default_factory=dict)
-    removed: Mapping[str, Action] = field(default_factory=dict)
+    by_name: Mapping[str, ActiveFile] = field(default_factory=dict)
+    removed: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def files(self) -> tuple[ActiveFile, ...]:
         """The files that it is made of, ascending by block."""
-        files = (
-            ActiveFile(
-                name,
-                added.get("size") or 0,
-                json.loads(added.get("stats") or "{}").get("numRecords", 0),
-                tuple(filter(None, ((added.get("tags") or {}).get(_COLUMNS) or "").split(","))),
-            )
-            for name, added in self.added.items()
-        )
-        return tuple(sorted(files, key=lambda file: (file.blocks, file.name)))
+        return tuple(sorted(self.by_name.values(), key=lambda file: (file.blocks, file.name)))
 
     @cached_property
     def fields(self) -> list[dict[str, Any]]:
@@ -128,9 +134,6 @@ class TableVersion:
 
     def check(self) -> None:
         """Raise `IntegrityError` where its files or columns are none that Strata names."""
-        for name in self.added:
-            if parsed_name(name) is None:
-                raise IntegrityError(f"it names {name}, which Strata did not write")
         for lower, upper in pairwise(self.files):
             if lower.csv or upper.csv or lower.blocks.overlaps(upper.blocks):
                 raise IntegrityError(f"it has rows twice, in {lower.name} and {upper.name}")
@@ -142,17 +145,23 @@ class TableVersion:
         there = frozenset(inside(segments, union(file.blocks for file in self.files)))
         return [segment for segment in segments if segment not in there]
 
+    def actions(self) -> Iterator[Action]:
+        """The actions that sum it up."""
+        yield {"metaData": self.metadata}
+        yield from ({"add": file.added(file.time)} for file in self.by_name.values())
+        yield from ({"remove": removed_file(name, time)} for name, time in self.removed.items())
+
     def following(self, number: int, actions: Iterable[Action]) -> TableVersion:
-        """The version after some more actions."""
-        metadata, added, removed = self.metadata, {**self.added}, {**self.removed}
+        """The version after some more actions. Raises `IntegrityError` for files of others."""
+        metadata, by_name, removed = self.metadata, {**self.by_name}, {**self.removed}
         for action in actions:
             metadata = action.get("metaData") or metadata
             if new := action.get("add"):
-                name = unquote(new["path"])
-                added[name] = new
-                removed.pop(name, None)
+                file = ActiveFile.of(new)
+                by_name[file.name] = file
+                removed.pop(file.name, None)
             if old := action.get("remove"):
                 name = unquote(old["path"])
-                added.pop(name, None)
-                removed[name] = old
-        return TableVersion(number, metadata, added, removed)
+                by_name.pop(name, None)
+                removed[name] = old.get("deletionTimestamp") or 0
+        return TableVersion(number, metadata, by_name, removed)

@@ -21,7 +21,6 @@ from transforms.coverage import union
 from transforms.errors import ConflictError
 from transforms.files import link
 from transforms.scratch import scratch_folder
-from transforms.tables.registry import history_tables
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.shapes import Volume
 
@@ -61,50 +60,29 @@ class HistoryTables:
     def _changes(self, table: LakeTable) -> tuple[list[Volume], list[ActiveFile]]:
         """The volumes whose files a table should get, and the files in whose place they come.
 
-        Raises `ConflictError` where such a file has blocks that are not loaded: they would be lost.
+        Raises `ConflictError` where such a file has other blocks, too, which would be lost.
         """
         names = {volume.blocks: file_name(volume, table.name) for volume in self.catalog.history()}
         there = table.infos.keys() & {file.name for file in table.files}
-        old = [file for file in table.history if file.name != names.get(file.blocks)]
-        taken = union(file.blocks for file in old)
+        others = [file for file in table.history if file.name != names.get(file.blocks)]
+        taken = union(file.blocks for file in others)
         new = [
             volume
             for volume in self.catalog.history()
             if (name := names[volume.blocks]) not in there
             and (name or any(map(volume.blocks.overlaps, taken)))
-            and self._is_due(table.name, volume)
+            and self.is_published(volume)
         ]
-        self._check_loaded(table, new, old)
-        while True:  # a file goes whole or stays, and no block is there twice
-            coming = union(volume.blocks for volume in new)
-            going = [file for file in old if any(run.holds(file.blocks) for run in coming)]
-            staying = union({file.blocks for file in old} - {file.blocks for file in going})
-            fitting = [v for v in new if not any(map(v.blocks.overlaps, staying))]
-            if len(fitting) == len(new):
-                return [volume for volume in new if names[volume.blocks]], going
-            new = fitting
-
-    def _check_loaded(
-        self, table: LakeTable, new: Sequence[Volume], old: Sequence[ActiveFile]
-    ) -> None:
-        loaded = union(volume.blocks for volume in self.catalog.history())
         coming = union(volume.blocks for volume in new)
+        old = [file for file in others if any(map(file.blocks.overlaps, coming))]
         for file in old:
-            is_loaded = any(run.holds(file.blocks) for run in loaded)
-            if not is_loaded and any(map(file.blocks.overlaps, coming)):
+            if not any(run.holds(file.blocks) for run in coming):
                 raise ConflictError(
-                    f"{table.place(file.name)} holds blocks that the warehouse "
-                    "lacks: load their segments first"
+                    f"{table.place(file.name)} also holds blocks that the warehouse lacks, or that "
+                    "are published otherwise than they are loaded: load and publish their segments "
+                    "first"
                 )
-
-    def _is_due(self, table: str, volume: Volume) -> bool:
-        """Whether a table may have the file of a volume; manifests, once all other tables have."""
-        if table != MANIFESTS:
-            return self.is_published(volume)
-        return self.is_published(volume) and all(
-            file_name(volume, name) in self.lake.table(name).version().added
-            for name in volume.data.keys() & frozenset(history_tables())
-        )
+        return [volume for volume in new if names[volume.blocks]], old
 
     def _files(self, table: str, volumes: Sequence[Volume], scratch: Path) -> Iterator[NewFile]:
         """The files that a table should have of volumes with rows of it."""

@@ -46,8 +46,7 @@ def is_state_due(lake: Lake, states: Sequence[Volume], seconds: float) -> bool:
     if not version.files:
         return True
     # Only how often: whichever clock is wrong, none is lost.
-    added = (version.added[version.files[0].name].get("modificationTime") or 0) / 1000
-    is_recent = abs(time.time() - added) < seconds
+    is_recent = abs(time.time() - version.files[0].time / 1000) < seconds
     return version.files[0].blocks.last < states[-1].blocks.last and not is_recent
 
 
@@ -64,9 +63,10 @@ def publish_state(lake: Lake, backing: Backing, state: Volume, scratch: Path) ->
 
     def put(table: LakeTable) -> None:
         """Put a table there, unless it has these rows, perhaps of an earlier segment, or newer."""
-        receipt, old = receipts.get(table.name), table.files
+        receipt = receipts.get(table.name)
         csv = (receipt or state.file).sha256
-        if any(file.csv == csv or file.blocks.last >= state.blocks.last for file in old):
+        there = [file for file in table.files if file.name in table.infos]
+        if any(file.csv == csv or file.blocks.last >= state.blocks.last for file in there):
             return
         with scratch_folder(scratch) as folder:
             path = folder / "file.parquet"
@@ -77,6 +77,7 @@ def publish_state(lake: Lake, backing: Backing, state: Volume, scratch: Path) ->
                     write_state(backing, state, receipt, path)
             sha256 = content_sha256(path)
             new = NewFile(path, new_name(state.blocks, sha256, csv), sha256)
+            old = [file for file in table.files if file.name != new.name]
             table.put(table.version(), [new], old)
 
     # The manifest's bytes are hashed before they are published; rows are held against its receipts.

@@ -14,7 +14,6 @@ import pytest
 
 from exporters.archive.archive import Archive
 from exporters.lake.lake_files import Lake
-from exporters.lake.publication.lake_sweep import sweep_lake
 from exporters.mirroring.mirror import mirror
 from pipelines.site.lake_publishing import publish_missing
 from pipelines.site.publishing import publish_segments
@@ -88,7 +87,7 @@ def _tables(folder: Path | str) -> Mapping[str, object]:
     archive = _archive(folder)
     names = sorted(path.name for path in Path(folder, KIT_CHAIN, "lake").iterdir())
     versions = {name: Lake(archive).table(name).version() for name in names}
-    return {name: version.added.keys() for name, version in versions.items()}
+    return {name: version.by_name.keys() for name, version in versions.items()}
 
 
 def _assert_same(mirror: Path, archive: str) -> None:
@@ -166,7 +165,7 @@ def test_run_again_it_fetches_what_is_new_and_sweeps_what_was_merged(site: Site,
 
     for folder in (out, site.settings.archive):
         age(Path(folder, KIT_CHAIN, "lake"), 8)
-    assert not sweep_lake(Lake(source))
+    assert not Lake(source).sweep()
     mirror(source, out)
     _assert_same(out, site.settings.archive)
     assert not before <= set(_lake_files(out))

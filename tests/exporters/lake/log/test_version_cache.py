@@ -128,7 +128,7 @@ def _replace(log: Path, _kept: Path) -> None:
 
 
 def _damage(_log: Path, kept: Path) -> None:
-    kept.write_bytes(kept.read_bytes().replace(b'"version": 1', b'"version": 0'))
+    kept.write_bytes(kept.read_bytes().replace(b'"number": 1', b'"number": 0'))
 
 
 def _cut(_log: Path, kept: Path) -> None:

@@ -12,7 +12,6 @@ import polars as pl
 import pytest
 
 from exporters.lake.lake_files import Lake
-from exporters.lake.publication.lake_sweep import sweep_lake
 from exporters.publishing.replace import Correction
 from pipelines.site.lake_publishing import publish_to_lake
 from pipelines.site.publishing import replace_published
@@ -78,7 +77,7 @@ def _merge(lake: LakeSite) -> dict[str, str]:
 def _sweep(lake: LakeSite) -> list[str]:
     """Sweep it; the files of rows that were removed."""
     before = set(lake.folder.glob("*/*.parquet"))
-    assert not sweep_lake(Lake(lake.site.archive(lake.chain)))
+    assert not Lake(lake.site.archive(lake.chain)).sweep()
     gone = before - set(lake.folder.glob("*/*.parquet"))
     return sorted(path.relative_to(lake.folder.parent).as_posix() for path in gone)
 
