@@ -12,18 +12,16 @@ from pathlib import Path
 from exporters.archive.archive import Archive
 from exporters.archive.entries import SegmentSource
 from exporters.publishing.request import PublishRequest
-from exporters.verifying.archive_check import ArchiveCheck, stranger_findings
-from exporters.verifying.listing import Listing
+from exporters.verifying.archive_check import ArchiveCheck
 from exporters.zip_names import csv_name, zip_name
 from exporters.zips.part_zip import write_part_zip
 from transforms.block_range import BlockRange
-from transforms.errors import ConfigError
 from transforms.objects import ObjectInfo
 from transforms.sealed import seal_text
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import PutResult, Store, Versioned
 from transforms.tables.registry import HISTORY_TABLES, TableSchema, known_table
-from transforms.verifying.findings import RESTORE, Finding, Problem, restored
+from transforms.verifying.findings import Finding, restored
 from transforms.verifying.verification import Verification
 
 CHAIN = "net-1"
@@ -121,14 +119,8 @@ def verify_archive(
     from exporters.verifying.verify_lake import LakeCheck
 
     check = verification or Verification()
-    try:
-        listing = Listing(archive.store, [archive.chain_id])
-    except ConfigError as error:
-        yield Finding(Problem.MISSING, archive.store.describe(), str(error), RESTORE)
-        return
-    yield from restored(ArchiveCheck(archive, check, listing, scratch).findings())
-    yield from restored(LakeCheck(archive, check, listing).findings())
-    yield from stranger_findings(archive.store, listing)
+    yield from restored(ArchiveCheck(archive, check, scratch).findings())
+    yield from restored(LakeCheck(archive, check).findings())
 
 
 class KilledError(Exception):

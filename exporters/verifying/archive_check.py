@@ -9,26 +9,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from exporters.archive.archive import Archive
-from exporters.archive.documents import shard_documents
 from exporters.archive.entries import Entry
-from exporters.archive.hash_lists import ENDING, SIGNATURES
-from exporters.archive.index import ArchiveIndex, ShardSummary
-from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL
-from exporters.archive.revisions import REVISIONS
-from exporters.archive.shards import shard_blocks, shard_path
-from exporters.archive.sound_documents import chain_keys, sound_index, stored_shards
-from exporters.archive.sums import completeness
-from exporters.verifying.listing import Listing, ShardFiles
+from exporters.archive.index import ArchiveIndex
+from exporters.archive.shards import SHARD_BLOCKS, shard_blocks, shard_path
+from exporters.archive.sound_documents import sound_index, stored_shards
+from exporters.archive.sums import completeness, total
 from exporters.verifying.verify_documents import chain_findings, shard_findings
 from exporters.verifying.verify_zip import zip_findings
 from transforms.coverage import difference, union
-from transforms.stores.store import Store
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.verifying.findings import (
     LOAD,
@@ -36,7 +32,6 @@ from transforms.verifying.findings import (
     Finding,
     Problem,
     Remedy,
-    move_away,
     present,
     read_findings,
 )
@@ -48,11 +43,10 @@ _CUT_OTHERWISE = Remedy(
     (),
     "load from the source that was published, or publish to another archive: one was cut otherwise",
 )
-_OTHER_DOCUMENTS = (
-    *(REVISIONS, PUBLIC_SQL, PUBLIC_DATABASE),
-    *(f"{name}{ENDING}" for name in SIGNATURES),
+_OF_SHARD = re.compile(
+    r"[^/]+/[^/]+-(\d{1,19})-\d{1,19}\.zip(?:\.sha256)?"
+    r"|index/(\d{1,19})\.(?:json|html|sha256)"
 )
-"""What may lie beside the documents that follow from shards."""
 
 
 @dataclass(frozen=True)
@@ -66,38 +60,47 @@ class ArchiveCheck:
 
     archive: Archive
     verification: Verification
-    listing: Listing
     scratch: Path | None = None
     holding: Holding | None = None
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is wrong; nothing, if all is well."""
         archive, sound = self.archive, list[int]()
-        for files in self.listing.of_chain(archive.chain_id):
-            self.verification.expect(Kind.ZIPS, files.zips, files.bytes)
         try:
             index = sound_index(archive)
         except OSError:  # it is found where the documents are compared
             index = None
         shards = index.shards if index else {}
+        sums = total(index.tables.values() if index else ())
+        self.verification.expect(Kind.ZIPS, sums.zips, sums.bytes)
         numbers = sorted({*stored_shards(archive), *shards})
+        digests = self._digests()
         for number in numbers:
-            yield from self._shard(number, shards.get(number), sound)
+            summary = shards[number].row if number in shards else None
+            said = json.dumps([summary, digests.get(number)]).encode()
+            fact = f"{archive.place(shard_path(number))} {hashlib.sha256(said).hexdigest()}"
+            if not self.verification.is_known(fact):
+                yield from self._shard(number, sound)
         if index is not None and self.holding is not None:
             yield from self._segments(index, self.holding)
         yield from chain_findings(archive, sound)
-        self.listing.name([*chain_keys(archive), *map(archive.key, _OTHER_DOCUMENTS)])
 
-    def _shard(
-        self, number: int, summary: ShardSummary | None, sound: list[int]
-    ) -> Iterator[Finding]:
-        """Read a shard and its ZIPs, unless index and listing say what they said before."""
-        archive, check, place = self.archive, self.verification, shard_path(number)
-        files = self.listing.shards.pop((archive.chain_id, number), ShardFiles())
-        said = json.dumps([summary.row if summary else None, files.digest])
-        fact = f"{archive.place(place)} {hashlib.sha256(said.encode()).hexdigest()}"
-        if check.is_known(fact):
-            return
+    def _digests(self) -> dict[int, str]:
+        """Of each shard a hash over the names, sizes and versions of its files, as listed.
+
+        A large archive has millions of ZIPs and hash files, which are not remembered one by one.
+        """
+        start = self.archive.key("")
+        digests: defaultdict[int, hashlib._Hash] = defaultdict(hashlib.sha256)
+        for info in self.archive.store.list(start):
+            if match := _OF_SHARD.fullmatch(info.key, len(start)):
+                number = int(match[1] or match[2]) // SHARD_BLOCKS
+                digests[number].update(f"{info.key} {info.size} {info.version}\n".encode())
+        return {number: digest.hexdigest() for number, digest in digests.items()}
+
+    def _shard(self, number: int, sound: list[int]) -> Iterator[Finding]:
+        """Read a shard and its ZIPs."""
+        archive, place = self.archive, shard_path(number)
         entries: list[Entry] = []
 
         def read() -> str:
@@ -107,15 +110,8 @@ class ArchiveCheck:
 
         findings = read_findings(archive.place(place), read, PUBLISH)
         yield from findings
-        if findings:  # what its ZIPs are, nobody says: none of them is a stranger
+        if findings:
             return
-        keys = {archive.key(f"{e.path}{end}") for e in entries for end in ("", ".sha256")}
-        keys |= {archive.key(place), *(each.key for each in shard_documents(archive, number))}
-        if files.count > len(keys):
-            files.named = keys
-            self.listing.shards[archive.chain_id, number] = files
-        if files.count != len(keys):  # a later check must look at what nothing names yet
-            check.seen.discard(fact)
         yield from self._zips(number, entries)
         sound.append(number)
         # Now, as the shard was just read: to read one takes as long as all else with it.
@@ -153,15 +149,3 @@ class ArchiveCheck:
             what = f"blocks {run} are published, and the warehouse does not hold them"
             remedy = Remedy(LOAD.commands, "until then the index alone proves these")
             yield Finding(Problem.NOT_LOADED, place, what, remedy)
-
-
-def stranger_findings(store: Store, listing: Listing) -> Iterator[Finding]:
-    """Yield what nothing named."""
-    for info in listing.strangers():
-        place = store.describe(info.key)
-        yield Finding(Problem.ORPHAN, place, "nothing in the archive names it", move_away(place))
-    for folder, count in sorted(listing.folders.items()):
-        if count:
-            place = store.describe(folder)
-            what = f"it is the folder of no chain of this archive, and holds {count} files"
-            yield Finding(Problem.ORPHAN, place, what, move_away(place))

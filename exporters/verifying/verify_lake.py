@@ -15,9 +15,8 @@ from exporters.archive.lake_place import LOG
 from exporters.archive.sound_documents import sound_index
 from exporters.archive.sums import completeness
 from exporters.lake.lake_files import SEGMENT_TABLES, Lake, file_name
-from exporters.lake.log.table_version import ActiveFile, parsed_name
+from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.tables import LakeTable
-from exporters.verifying.listing import Listing
 from transforms.coverage import difference, inside, union
 from transforms.stores.store import object_sha256
 from transforms.verifying.findings import (
@@ -44,7 +43,6 @@ class LakeCheck:
 
     archive: Archive
     verification: Verification
-    listing: Listing
     holding: Holding | None = None
 
     def findings(self) -> Iterator[Finding]:
@@ -71,8 +69,7 @@ class LakeCheck:
             return ""
 
         if findings := read_findings(place, problem, make_again(place), LAKE_PUBLISH):
-            yield from findings  # which of its files are strange, nothing says
-            self.listing.name(map(table.key, table.infos))
+            yield from findings
             return
         if is_history and self.holding is not None:
             yield from self._compared(table, published, self.holding)
@@ -80,9 +77,6 @@ class LakeCheck:
         self.verification.expect(Kind.LAKE_FILES, len(table.files), size)
         for file in table.files:
             yield from self._file(table, file)
-        if table.version().number >= 0:  # what no version names, who publishes removes in time
-            ours = (p for p in table.infos if p.startswith(f"{LOG}/") or parsed_name(p))
-            self.listing.name(map(table.key, ours))
 
     def _compared(
         self, table: LakeTable, published: Sequence[Volume], holding: Holding
@@ -106,12 +100,8 @@ class LakeCheck:
 
     def _file(self, table: LakeTable, file: ActiveFile) -> list[Finding]:
         """Hash a file that a table names; a quick check one that it does not know."""
-        place = table.place(file.name)
-        missing, damaged = LAKE_PUBLISH, put_again(place)
-        if file.csv:  # who publishes writes it again for another state only
-            missing = damaged = make_again(table.place())
-        read = partial(self._file_problem, table, file)
-        return read_findings(place, read, damaged, missing)
+        place, read = table.place(file.name), partial(self._file_problem, table, file)
+        return read_findings(place, read, put_again(place), LAKE_PUBLISH)
 
     def _file_problem(self, table: LakeTable, file: ActiveFile) -> str:
         key, store = table.key(file.name), self.archive.store

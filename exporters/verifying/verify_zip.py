@@ -64,7 +64,10 @@ def zip_findings(
         return "" if content == hash_line(entry) else "it does not say what the index says"
 
     findings = read_findings(place, zip_problem, again, PUBLISH)
-    if not findings and (what := _disagreement(entry, receipt)):
+    rows, csv = entry.rows, entry.csv.sha256
+    if not findings and receipt and (rows, csv) != (receipt.rows, receipt.sha256):
+        own = f"its index entry has {rows} rows and SHA-256 {csv}"
+        what = f"{own}, the warehouse {receipt.rows} rows and {receipt.sha256}"
         remedy = Remedy(again.commands, "if the warehouse is right")
         findings.append(Finding(Problem.DISAGREEMENT, place, what, remedy))
     return findings + read_findings(f"{place}.sha256", hash_file_problem, again, PUBLISH)
@@ -85,15 +88,6 @@ def _local_copy(store: Store, key: str, scratch: Path | None) -> Iterator[Path]:
     with scratch_folder(scratch) as folder:
         store.fetch(key, folder / "copy.zip")
         yield folder / "copy.zip"
-
-
-def _disagreement(entry: Entry, receipt: Receipt | None) -> str:
-    """How a ZIP's entry has another CSV than the warehouse; "" if not."""
-    rows, sha256 = entry.rows, entry.csv.sha256
-    if receipt is None or (rows, sha256) == (receipt.rows, receipt.sha256):
-        return ""
-    own = f"its index entry has {rows} rows and SHA-256 {sha256}"
-    return f"{own}, the warehouse {receipt.rows} rows and {receipt.sha256}"
 
 
 def _content_problem(entry: Entry, copy: Path) -> str:

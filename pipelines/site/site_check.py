@@ -13,8 +13,7 @@ from exporters.archive.archive import Archive, chains
 from exporters.archive.figures import size_text
 from exporters.archive.lake_place import LAKE
 from exporters.signing_keys import PublicKey
-from exporters.verifying.archive_check import ArchiveCheck, stranger_findings
-from exporters.verifying.listing import Listing
+from exporters.verifying.archive_check import ArchiveCheck
 from exporters.verifying.verify_documents import public_findings, signature_findings
 from pipelines.site.segment_status import id_report
 from pipelines.site.site import Site
@@ -86,13 +85,12 @@ class _Checks:
         own, store = holding.catalog.chain_id if holding else "", self.site.store
         try:
             known = _known_chains(store)
-            listing = Listing(store, known | {own})
+            is_there = any(store.list(f"{own}/" if own else ""))
         except ConfigError as error:
             remedy = _FIRST_TIME if own else _RIGHT_PLACE
             yield Finding(Problem.MISSING, store.describe(), str(error), remedy)
             return
-        is_there = bool(listing.of_chain(own)) or listing.has(f"{own}/")
-        chain_ids = sorted(known | {own}) if is_there else sorted(known)
+        chain_ids = sorted(known | {own} if own and is_there else known)
         if own and own not in chain_ids:
             others = f"it holds {', '.join(chain_ids)}" if chain_ids else "it is empty"
             what = f"nothing of chain {own} is here; {others}: is this the right place?"
@@ -102,28 +100,24 @@ class _Checks:
             yield Finding(Problem.MISSING, store.describe(), what, _RIGHT_PLACE)
         for chain_id in chain_ids:
             held = holding if chain_id == own else None
-            yield from self._chain(self.site.archive(chain_id), listing, held)
-        if known:  # else nobody says which folders are those of chains
-            yield from stranger_findings(store, listing)
+            yield from self._chain(self.site.archive(chain_id), held)
 
-    def _chain(self, archive: Archive, listing: Listing, held: Holding | None) -> Iterator[Finding]:
-        findings = self._findings(archive, listing, held)
+    def _chain(self, archive: Archive, held: Holding | None) -> Iterator[Finding]:
+        findings = self._findings(archive, held)
         yield from findings if held else restored(findings)
         if self.public_key is not None:
             yield from signature_findings(archive, self.public_key)
 
-    def _findings(
-        self, archive: Archive, listing: Listing, held: Holding | None
-    ) -> Iterator[Finding]:
-        yield from ArchiveCheck(archive, self.check, listing, self.scratch, held).findings()
+    def _findings(self, archive: Archive, held: Holding | None) -> Iterator[Finding]:
+        yield from ArchiveCheck(archive, self.check, self.scratch, held).findings()
         yield from public_findings(archive)
         # It should be there where this place publishes to it.
         is_wanted = held is not None and self.site.settings.lake
-        if is_wanted or listing.has(archive.key(f"{LAKE}/")):
+        if is_wanted or any(archive.store.list(archive.key(f"{LAKE}/"))):
             # What reads Parquet takes its time to import, which whoever has no lake need not pay.
             from exporters.verifying.verify_lake import LakeCheck
 
-            yield from LakeCheck(archive, self.check, listing, held).findings()
+            yield from LakeCheck(archive, self.check, held).findings()
 
 
 def _known_chains(store: Store) -> set[str]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from transforms.errors import IntegrityError
 from transforms.files import new_file
-from transforms.sealed import seal, unseal
+from transforms.sealed import read_sealed, seal
 
 
 class Kind(StrEnum):
@@ -26,9 +24,6 @@ class Kind(StrEnum):
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being read, how many of it were, and how many there are."""
-
-YOUNG_SECONDS = 3600.0
-"""How long a file may be there before something must name it: a publisher may be at work."""
 
 
 @dataclass(slots=True)
@@ -66,10 +61,9 @@ class Verification:
 
     def rely_on(self, path: Path, about: str) -> None:
         """Let a quick check rely on the file of the last sound one, if that is `about` the same."""
-        if self.is_quick:
-            with suppress(OSError, IntegrityError, LookupError, ValueError):
-                kept = unseal(path.read_bytes(), str(path))
-                self.sound = frozenset(kept["facts"] if kept["about"] == about else ())
+        kept = read_sealed(path) if self.is_quick else {}
+        if kept.get("about") == about:
+            self.sound = frozenset(kept["facts"])
 
     def keep(self, path: Path, about: str) -> None:
         """Let the next quick check rely on what this one saw: nothing is wrong."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -105,16 +104,6 @@ def test_a_wrong_hash_file_is_found(archive: Archive, content: bytes | None) -> 
 
 
 @pytest.mark.parametrize(
-    "key",
-    [f"{CHAIN}/orders/net-1-orders-14-20.zip", f"{CHAIN}/notes.txt", f"{CHAIN}/index/x.json"],
-)
-def test_an_object_without_an_entry_is_an_orphan(archive: Archive, key: str) -> None:
-    file(archive, key).write_bytes(b"x")
-    os.utime(file(archive, key), (0, 0))
-    assert found(archive) == [(Problem.ORPHAN, key)]
-
-
-@pytest.mark.parametrize(
     ("name", "value"),
     [("rows", 201), ("bytes", 1), ("sha256", "00" * 32)],
 )
@@ -187,7 +176,7 @@ def test_wrong_sums_in_the_index_are_found(archive: Archive) -> None:
     assert found(archive)[0] == (Problem.DAMAGED, f"{CHAIN}/index.json")
 
 
-def test_a_damaged_shard_is_named_and_nothing_is_called_an_orphan_for_it(archive: Archive) -> None:
+def test_a_damaged_shard_is_named_and_nothing_else_for_it(archive: Archive) -> None:
     file(archive, SHARD).write_bytes(b"{")
     assert found(archive) == [(Problem.DAMAGED, SHARD)]
 

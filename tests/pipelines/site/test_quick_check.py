@@ -166,12 +166,6 @@ def _silently(path: Path) -> None:
     os.utime(path, ns=(stats.st_atime_ns, stats.st_mtime_ns))
 
 
-def _stranger(place: Place, path: str) -> None:
-    strange = place.chain / path
-    strange.write_bytes(b"strange")
-    os.utime(strange, (strange.stat().st_mtime - OLD,) * 2)
-
-
 def _lying_shard(place: Place, *, is_index_right: bool) -> None:
     """Leave a ZIP out of a shard, of which the index may know."""
     path = place.chain / shard_path(1)
@@ -237,11 +231,6 @@ DOCUMENTS = {
 }
 OF_SHARDS = {"a shard", "a shard's hashes", "a shard's page"}
 """What a quick check does not read again while it is listed as before."""
-STRANGERS = (
-    f"orders/{KIT_CHAIN}-orders-20011-20020.zip",
-    *("orders/notes", "index/000060000.json", "../notes"),
-    "lake/orders/notes",
-)
 
 
 def damages() -> Iterator[tuple[str, Callable[[Place], object]]]:
@@ -259,8 +248,6 @@ def damages() -> Iterator[tuple[str, Callable[[Place], object]]]:
         yield f"{name} is another file with a flipped bit", on(name, flip)
     for name in sorted(DOCUMENTS - OF_SHARDS):
         yield f"{name} has a flipped bit", on(name, _silently)
-    for path in STRANGERS:
-        yield f"{path} is strange", partial(_stranger, path=path)
     yield "a shard lies", lambda place: _lying_shard(place, is_index_right=False)
     yield "a shard lies and the index too", lambda place: _lying_shard(place, is_index_right=True)
     yield "the index lies", _lying_index
@@ -310,14 +297,3 @@ def test_a_warehouse_that_lost_a_volume_is_found(place: Place) -> None:
     log.commit(lambda newest: newest.with_volumes([*newest.states(), *others]))
     what = f"blocks {volume.blocks} are published, and the warehouse does not hold them"
     assert what in {row[2] for row in findings(place)}
-
-
-def test_what_is_too_young_to_be_strange_is_not_forgotten(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = place.chain / STRANGERS[0]
-    path.write_bytes(b"of a publisher at work")
-    # The shard of a file that nothing names yet is looked at again.
-    assert [segments_read(place) for _ in range(2)] == [4, 1]
-    monkeypatch.setattr("exporters.verifying.listing.YOUNG_SECONDS", -1.0)
-    assert str(path) in {row[1] for row in findings(place)}

@@ -320,24 +320,6 @@ def test_sums_that_do_not_follow_from_the_shards_are_found_and_made_right(place:
     assert path.read_bytes() == whole
 
 
-def test_strange_files_are_seen_and_can_be_moved_away(place: Place) -> None:
-    names = (
-        *("archive/notes.txt", "archive/old-chain/index.json", f"archive/{KIT_CHAIN}/x/y.zip"),
-        f"archive/{KIT_CHAIN}/orders/copy of orders.zip",
-    )
-    strange = [place.archive.parent / name for name in names]
-    for path in strange:
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(b"x")
-        os.utime(path, (0, 0))
-    findings = remedied(place)
-    seen = [path.parent if path.parent.name == "old-chain" else path for path in strange]
-    assert sorted(row["where"] for row in findings) == sorted(map(str, seen))
-    assert {row["problem"] for row in findings} == {"orphan"}
-    assert [path for path in strange if path.exists()] == []
-    assert place.verify()[0] == 0
-
-
 def test_data_files_of_a_load_that_was_killed_long_ago_go_once_the_blocks_are_loaded(
     place: Place,
 ) -> None:
@@ -354,16 +336,6 @@ def test_data_files_of_a_load_that_was_killed_long_ago_go_once_the_blocks_are_lo
     place.run("load")
     place.run("compact")
     assert not left.exists()
-
-
-def test_what_a_publisher_at_work_has_just_put_there_is_no_finding_for_an_hour(
-    place: Place,
-) -> None:
-    fresh = place.chain / "orders" / f"{KIT_CHAIN}-orders-31-40.zip"
-    fresh.write_bytes(b"x")
-    assert place.verify()[0] == 0
-    os.utime(fresh, (0, 0))
-    assert place.verify()[0] == 5
 
 
 def test_segments_that_are_only_loaded_are_found_and_published(place: Place) -> None:

@@ -23,7 +23,7 @@ from duckdb import DuckDBPyConnection
 from pipelines.site.site import Site
 from pipelines.site.site_check import verify_site
 from tests.pipelines.kit import load, make_segment, site_settings
-from tests.pipelines.place_kit import Place, advised, flip, follow, mended, one, placed, remedied
+from tests.pipelines.place_kit import Place, advised, flip, mended, one, placed, remedied
 from tests.s3_kit import bucket_server
 from tests.segments_kit import KIT_CHAIN, table_rows
 from transforms.verifying.verification import Verification
@@ -437,31 +437,6 @@ def test_what_no_version_names_is_no_finding_and_the_next_publish_removes_it(pla
     assert found(place) == []
     place.run("publish")
     assert not orphan.exists()
-
-
-def test_files_that_strata_never_writes_are_strangers_after_an_hour(place: Place) -> None:
-    names = ("orders/copy of 1-20.parquet", "notes.txt", "junk/1-20.0123456789abcdef.parquet")
-    paths = [place.lake / name for name in names]
-    for path in paths:
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(b"x")
-    assert place.verify()[0] == 0
-    for path in paths:
-        aged(path, 2 * 3600)
-    assert sorted(row["where"] for row in remedied(place)) == sorted(map(str, paths))
-    assert [path for path in paths if path.exists()] == []
-    assert place.verify()[0] == 0
-
-
-def test_a_foreign_file_that_no_log_names_any_more_is_a_stranger_after_an_hour(
-    place: Place,
-) -> None:
-    write_deltalake(place.lake / "orders", pq.read_table(orders(place)), mode="append")
-    follow(place, place.json(*CHECK)[1])
-    (foreign,) = place.lake.glob("orders/part-*.parquet")
-    assert place.verify()[0] == 0
-    aged(foreign, 3 * 3600)
-    mended(place, foreign)
 
 
 # --- buckets -----------------------------------------------------------------------------------
