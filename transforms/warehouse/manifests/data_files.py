@@ -8,13 +8,12 @@ the CSV's own columns with DuckDB's types, then `_segment`, `_row` and `_raw`.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from uuid import uuid4
 
 from transforms.block_range import BlockRange
 from transforms.duck import Connection, quote_files, quote_name, quote_text
-from transforms.objects import StoredFile
 from transforms.tables.conform import conversion
 from transforms.tables.dialect import select_list
 from transforms.tables.file_columns import OWN_TYPES, duck_type, file_columns
@@ -41,16 +40,6 @@ def data_key(table: str, blocks: BlockRange, sha256: str) -> str:
     if table == ALL_TABLES:
         return f"state/{blocks.key}.{sha256}.duckdb"
     return f"{FOLDER}/{table}/{blocks.key}.{sha256}.parquet"
-
-
-def data_files(
-    blocks: BlockRange, rows: Mapping[str, Sequence[str | int]]
-) -> dict[str, StoredFile]:
-    """Data files by table, from the hashes and sizes that a snapshot or a manifest lists."""
-    return {
-        table: StoredFile(data_key(table, blocks, str(sha256)), int(size), str(sha256))
-        for table, (sha256, size) in rows.items()
-    }
 
 
 def write_sql(query: str, path: Path, row_bytes: int, *, is_unique: bool = True) -> str:

@@ -103,8 +103,8 @@ def manifest_rows(
     lists = defaultdict[BlockRange, list[dict[str, Any]]](list)
     for each in sorted(receipts, key=lambda receipt: receipt.table):
         own = (
-            *(each.table, _columns_text(each.schema), each.rows, each.bytes, each.sha256),
-            json.dumps(dict(each.raw_cells)),
+            *(each.table, json.dumps([[c.name, c.type] for c in each.schema.columns])),
+            *(each.rows, each.bytes, each.sha256, json.dumps(dict(each.raw_cells))),
         )
         lists[each.blocks].append(dict(zip(RECEIPTS.names, own, strict=True)))
     for segment in segments:
@@ -116,8 +116,3 @@ def manifest_rows(
             *(segment.rows, segment.bytes, segment.index_id, lists[segment.blocks]),
         )
         yield dict(zip(MANIFEST.names, row, strict=True))
-
-
-def _columns_text(schema: TableSchema) -> str:
-    """A schema's columns as JSON: `[[name, type], ...]`."""
-    return json.dumps([[column.name, column.type] for column in schema.columns])

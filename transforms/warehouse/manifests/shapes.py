@@ -10,7 +10,7 @@ from typing import Any
 from transforms.block_range import BlockRange
 from transforms.objects import StoredFile
 from transforms.tables.registry import Column, fold_case
-from transforms.warehouse.manifests.data_files import ALL_TABLES, data_files
+from transforms.warehouse.manifests.data_files import ALL_TABLES, data_key
 from transforms.warehouse.manifests.file_names import named_file
 from transforms.warehouse.manifests.receipts import Receipt
 
@@ -144,17 +144,16 @@ def volume_row(volume: Volume, place: Callable[[Shape], int | None]) -> dict[str
 
 def parse_volume(row: Mapping[str, Any], shapes: Sequence[Shape]) -> Volume:
     """A volume; it shares its shapes, which nobody changes, with others."""
-    blocks, tables = BlockRange(*row["blocks"]), row["tables"].items()
-    return Volume(
-        row["kind"],
-        named_file(*row["file"]),
-        blocks,
-        row["version"],
-        {table: shapes[place] for table, (place, *_) in tables if place is not None},
-        data_files(blocks, {table: file for table, (_, *file) in tables if file}),
-        parse_file(row["index"]),
-        (row["times"][0], row["times"][1]) if row["times"] else None,
-    )
+    blocks, its_shapes, data = BlockRange(*row["blocks"]), {}, {}
+    for table, (place, *file) in row["tables"].items():
+        if place is not None:
+            its_shapes[table] = shapes[place]
+        if file:
+            sha256, size = file
+            data[table] = StoredFile(data_key(table, blocks, sha256), size, sha256)
+    manifest, index = named_file(*row["file"]), parse_file(row["index"])
+    times = (row["times"][0], row["times"][1]) if row["times"] else None
+    return Volume(row["kind"], manifest, blocks, row["version"], its_shapes, data, index, times)
 
 
 def file_row(file: StoredFile | None) -> tuple[str, int] | None:

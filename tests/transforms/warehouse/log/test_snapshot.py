@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -22,7 +23,7 @@ from transforms.warehouse.log.snapshot import (
     following,
     parse_snapshot,
 )
-from transforms.warehouse.manifests.data_files import data_files
+from transforms.warehouse.manifests.data_files import data_key
 from transforms.warehouse.manifests.file_names import named_file
 from transforms.warehouse.manifests.shapes import Shape, Volume
 
@@ -39,6 +40,13 @@ _tables = st.text(string.ascii_lowercase, min_size=1, max_size=8)
 _data = st.dictionaries(_tables, st.tuples(_hashes, _numbers), max_size=3)
 
 
+def _data_files(blocks: BlockRange, rows: Mapping[str, tuple[str, int]]) -> dict[str, StoredFile]:
+    return {
+        table: StoredFile(data_key(table, blocks, sha256), size, sha256)
+        for table, (sha256, size) in rows.items()
+    }
+
+
 @st.composite
 def _volumes(draw: st.DrawFn) -> Volume:
     blocks = draw(_blocks)
@@ -48,7 +56,7 @@ def _volumes(draw: st.DrawFn) -> Volume:
         blocks,
         draw(st.integers(0, 2**31)),
         draw(st.dictionaries(_plain, _shapes, max_size=3)),
-        data_files(blocks, draw(_data)),
+        _data_files(blocks, draw(_data)),
         draw(st.none() | _files),
         draw(st.none() | st.tuples(_numbers, _numbers)),
     )
@@ -91,7 +99,7 @@ def _example() -> Snapshot:
     file = named_file(f"manifests/1-10.{'0' * 64}.parquet", 5)
     shapes = {"orders": Shape({"id": "bytea", "price": "hugeint"}, {"price"})}
     blocks = BlockRange(1, 10)
-    data = data_files(blocks, {"orders": ["1" * 64, 7]})
+    data = _data_files(blocks, {"orders": ("1" * 64, 7)})
     volume = Volume("history", file, blocks, 1, shapes, data, file)
     refused = QuarantinedFile(Refusal(ObjectInfo("x.zip", 1, "v"), "it is bad"), file)
     base = Snapshot(3, "c" * 32, 1e9, "chain", (volume,), file, (refused,))
