@@ -16,7 +16,8 @@ from transforms.objects import ObjectInfo
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.log.log import LOG, settled_snapshots, snapshot_key
 from transforms.warehouse.log.snapshot import Snapshot
-from transforms.warehouse.manifests.file_names import is_held, listed
+from transforms.warehouse.manifests.file_names import MANIFESTS, is_held, listed
+from transforms.warehouse.repair.older_log import check_not_older
 
 GRACE_SECONDS = 24 * 3600.0
 """How long a file that the newest snapshot no longer names is kept for readers of older ones."""
@@ -24,7 +25,7 @@ GRACE_SECONDS = 24 * 3600.0
 ORPHAN_SECONDS = 7 * 24 * 3600.0
 """How old a file that no snapshot ever named is before it is deleted: longer than any run."""
 
-FOLDERS = ("manifests", "data", "index", "state", "spam", "quarantine")
+FOLDERS = (MANIFESTS, "data", "index", "state", "spam", "quarantine")
 _OTHERS = re.compile(r"spam/[0-9a-f]{64}\.duckdb|quarantine/.+\.[0-9a-f]{64}\.zip")
 
 
@@ -32,13 +33,15 @@ def sweep(backing: Backing, grace_seconds: float, orphan_seconds: float) -> list
     """Delete what nobody can be about to read; returns the keys. May be killed and run again.
 
     That is: what the log dropped longer ago than the grace period, files that were never named, and
-    snapshots that were followed longer ago than the grace period.
+    snapshots that were followed longer ago than the grace period. Raises `IntegrityError` where the
+    log is older than the volumes.
     """
     store, log = backing.store, backing.log
     snapshot = log.newest()
     if snapshot is None:
         return []
     listing = listed(store, (*FOLDERS, LOG))
+    check_not_older(backing, snapshot, listing[MANIFESTS])
     infos = [info for folder in FOLDERS for info in listing[folder]]
     now, known = store.now(), snapshot.named_keys() | snapshot.dropped.keys()
     due = [key for key, since in snapshot.dropped.items() if since < now - grace_seconds]

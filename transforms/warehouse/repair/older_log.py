@@ -13,12 +13,17 @@ from transforms.warehouse.manifests.file_names import MANIFESTS, listed, named_f
 from transforms.warehouse.manifests.manifest import read_about
 
 
-def check_not_older(backing: Backing, snapshot: Snapshot | None) -> None:
+def check_not_older(
+    backing: Backing, snapshot: Snapshot | None, manifests: Iterable[ObjectInfo] | None = None
+) -> None:
     """Raise `IntegrityError` where volumes were built upon a later snapshot than the newest.
 
-    Their segments would be loaded again, or lack where the source has them no more.
+    Their segments would be loaded again, or lack where the source has them no more. `manifests`
+    are the listed ones, where they were listed already.
     """
-    problem = later_volume(backing, snapshot, listed(backing.store, (MANIFESTS,))[MANIFESTS])
+    if manifests is None:
+        manifests = listed(backing.store, (MANIFESTS,))[MANIFESTS]
+    problem = later_volume(backing, snapshot, manifests)
     # Otherwise another process has gone on, and built them just now.
     if problem and backing.log.numbers()[-1:] == ([snapshot.number] if snapshot else []):
         raise IntegrityError(

@@ -302,7 +302,11 @@ def _refuses(folder: Path, cache: Path) -> list[str]:
     warehouse = open_warehouse(folder / "w", cache)
     said = []
     source = Source(FolderStore(folder / "s"))
-    for action in (lambda: warehouse.load(source, (), MemorySink()), warehouse.compact):
+    for action in (
+        lambda: warehouse.load(source, (), MemorySink()),
+        warehouse.compact,
+        warehouse.sweep,
+    ):
         with pytest.raises(IntegrityError) as raised:
             action()
         said.append(str(raised.value))
