@@ -35,9 +35,9 @@ from transforms.scratch import scratch_folder, sweep_scratch
 from transforms.segments.inventory import UNKNOWN_SIZE
 from transforms.tables.registry import history_tables
 from transforms.warehouse.files.catalog import Catalog
+from transforms.warehouse.files.older_log import check_not_older
 from transforms.warehouse.manifests.manifest import manifest_receipts, manifest_segments
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
-from transforms.warehouse.repair.older_log import check_not_older
 from transforms.warehouse.warehouse import Warehouse
 
 _log = logging.getLogger(__name__)

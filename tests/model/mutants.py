@@ -125,7 +125,7 @@ MUTANTS = (
     ),
     _one(
         "an older log is believed",
-        "transforms/warehouse/repair/older_log.py",
+        "transforms/warehouse/files/older_log.py",
         "if number > newest.number:",
         "if number < 0:",
     ),

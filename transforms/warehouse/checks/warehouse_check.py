@@ -20,6 +20,7 @@ from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.files.local_files import MISSING
 from transforms.warehouse.files.lost_files import absent_files
+from transforms.warehouse.files.older_log import later_volume
 from transforms.warehouse.log.log import LOG, snapshot_key
 from transforms.warehouse.log.losses import LostRowsError
 from transforms.warehouse.log.snapshot import Snapshot
@@ -27,7 +28,6 @@ from transforms.warehouse.manifests.file_names import MANIFESTS, STATE, listed
 from transforms.warehouse.manifests.manifest import read_segments
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.merge.sweep import ORPHAN_SECONDS
-from transforms.warehouse.repair.older_log import later_volume
 
 
 @dataclass(frozen=True, slots=True)

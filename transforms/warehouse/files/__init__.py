@@ -1,1 +1,1 @@
-"""Files of a snapshot on this machine: its store, local copies, and what is lost of them."""
+"""Files of a snapshot on this machine: its store, local copies, and what of all that is lost."""

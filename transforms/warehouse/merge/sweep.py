@@ -14,10 +14,10 @@ from functools import partial
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.objects import ObjectInfo
 from transforms.warehouse.files.backing import Backing
+from transforms.warehouse.files.older_log import check_not_older
 from transforms.warehouse.log.log import LOG, settled_snapshots, snapshot_key
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.file_names import MANIFESTS, is_held, listed
-from transforms.warehouse.repair.older_log import check_not_older
 
 GRACE_SECONDS = 24 * 3600.0
 """How long a file that the newest snapshot no longer names is kept for readers of older ones."""

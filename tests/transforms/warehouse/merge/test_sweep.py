@@ -18,12 +18,12 @@ from transforms.segments.inventory import Refusal
 from transforms.segments.quarantine import QuarantinedFile, copy_key
 from transforms.stores.folder_store import FolderStore
 from transforms.warehouse.files.backing import Backing
+from transforms.warehouse.files.older_log import check_not_older
 from transforms.warehouse.log.log import snapshot_key
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.data_files import data_key
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.merge.sweep import sweep
-from transforms.warehouse.repair.older_log import check_not_older
 from transforms.warehouse.warehouse_address import open_warehouse
 
 HOUR = 3600.0
