@@ -133,7 +133,7 @@ def verify() -> None:
 def look_at_archive(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]) -> None:
     """Make again what is missing in the archive, and remove what the lake no longer needs."""
     catalog = site.warehouse.catalog()
-    if catalog is None:
+    if not catalog.volumes:
         context.log.info("Nothing is loaded yet.")
         return
     # What is in the lake is nothing that other jobs of every few minutes need.

@@ -264,7 +264,7 @@ class OpenSnapshots:
     def _newest_catalog(self) -> Catalog | None:
         """The newest snapshot, None where nothing is loaded."""
         snapshot = self._warehouse.snapshot()
-        if snapshot is None or not (snapshot.volumes or snapshot.losses):
+        if not (snapshot.volumes or snapshot.losses):
             return None
         return self._warehouse.backing.catalog(snapshot)
 

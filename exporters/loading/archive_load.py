@@ -72,14 +72,14 @@ def load_archive(
     the machine.
     """
     backing, newest = warehouse.backing, warehouse.snapshot()
-    if newest and newest.chain_id not in ("", archive.chain_id):
+    if newest.chain_id not in ("", archive.chain_id):
         raise ConfigError(
             f"{warehouse.describe()} holds {newest.chain_id}, and {archive.place('')} is of "
             "another chain: give each chain a warehouse of its own"
         )
     sweep_scratch(backing.scratch)
     check_not_older(backing, newest)
-    if newest:
+    if newest.number:
         check_past(archive, backing.catalog(newest))
     with scratch_folder(backing.scratch) as scratch:
         load = _ArchiveLoad(warehouse, Lake(archive), scratch, blocks)

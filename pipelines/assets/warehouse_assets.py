@@ -77,11 +77,10 @@ def current_state_asset() -> dg.AssetsDefinition:
         with retried_if_transient(context.retry_number):
             for line in load_spam_captures(site):
                 context.log.warning("%s, line %d: %s", line.file, line.line, line.reason)
-            catalog = site.warehouse.catalog()
-        newest = catalog.states()[-1] if catalog and catalog.states() else None
+            states = site.warehouse.catalog().states()
         return dg.MaterializeResult[None](
             metadata={
-                "as_of_block": newest.blocks.last if newest else 0,
+                "as_of_block": states[-1].blocks.last if states else 0,
                 "open_with": f"duckdb -readonly {site.warehouse.current}",
             }
         )

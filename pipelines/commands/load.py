@@ -73,7 +73,7 @@ def _load_archive(screen: Screen, site: Site, address: str, chain: str | None) -
     started = time.monotonic()
     snapshot = site.warehouse.snapshot()
     with opened_archive(address, site.settings.store_options) as store:
-        archive = choose_chain(store, chain or (snapshot.chain_id if snapshot else "") or None)
+        archive = choose_chain(store, chain or snapshot.chain_id or None)
         report = load_archive(site.warehouse, archive, screen.progress)
     refused = {f"blocks {item.blocks}": item.reason for item in report.not_taken}
     if report.states:

@@ -131,7 +131,7 @@ def _record_look(site: Site, status: SiteStatus | None) -> None:
 def _look(site: Site, screen: Screen) -> Completion:
     """Whether what was published before is there: "nothing new" must not be said of less."""
     catalog = site.warehouse.catalog()
-    if catalog is None:
+    if not catalog.volumes:
         return Completion()
     with screen.counts("looking at") as count:
         archive = site.archive(catalog.chain_id)

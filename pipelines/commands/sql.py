@@ -35,7 +35,7 @@ def command(query: str, warehouse: str | None, as_json: bool) -> None:
 def warn_of_lost(warehouse: Warehouse, screen: Screen) -> None:
     """Say that rows were loaded that the warehouse has no more."""
     snapshot = warehouse.snapshot()
-    if snapshot and snapshot.losses:
+    if snapshot.losses:
         lost = LostRowsError(warehouse.describe(), snapshot.losses)
         screen.message(f"warning: rows are missing: {lost}")
 

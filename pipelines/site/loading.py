@@ -59,7 +59,7 @@ def load_spam_captures(site: Site) -> Sequence[RefusedLine]:
     Returns the lines of all captures that are none, with their reasons.
     """
     snapshot = site.warehouse.snapshot()
-    if not snapshot or not snapshot.chain_id:
+    if not snapshot.chain_id:
         return ()
     site.source.listing(LISTED_SECONDS)
     if "spam" not in site.source.folders and snapshot.captures is None:
@@ -79,7 +79,7 @@ def _outcome(
 ) -> LoadOutcome:
     """What is in the warehouse after a load, and why the rest is not."""
     catalog = site.warehouse.catalog()
-    present = {blocks for blocks in segments if catalog is not None and catalog.holds(blocks)}
+    present = {blocks for blocks in segments if catalog.holds(blocks)}
     refused = {file.key: file.reason for file in report.failures}
     refused |= {refusal.key: refusal.reason for refusal in inventory.refused}
     others = (blocks for blocks in segments if blocks not in present)
@@ -90,7 +90,7 @@ def _outcome(
     loaded = frozenset(receipt.blocks for receipt in report.receipts)
     starts = {blocks.first for blocks in segments}
     # A volume has no gap inside, so that no manifest is read.
-    runs = contiguous_runs(volume.blocks for volume in catalog.history()) if catalog else ()
+    runs = contiguous_runs(volume.blocks for volume in catalog.history())
     gaps = tuple(gap for gap in gaps_between(runs) if gap.last + 1 in starts)
     return LoadOutcome(tuple(segments), loaded, receipts, failures, gaps)
 
@@ -108,8 +108,7 @@ def _inventory(site: Site, segments: Collection[BlockRange]) -> Inventory:
     files = [file for file in inventory.fresh if file.blocks in segments]
     others = frozenset(segments).difference(file.blocks for file in files)
     catalog = site.warehouse.catalog()
-    are_loaded = all(catalog is not None and catalog.holds(blocks) for blocks in others)
-    if are_loaded and site.source.has(files):
+    if all(map(catalog.holds, others)) and site.source.has(files):
         return inventory
     return site.warehouse.survey(site.source).inventory
 

@@ -41,7 +41,7 @@ class SiteStatus:
     """
 
     survey: Survey
-    catalog: Catalog | None
+    catalog: Catalog
     published: tuple[BlockRange, ...]
     complete_until: int | None
     not_in_lake: tuple[BlockRange, ...] = ()
@@ -60,22 +60,18 @@ class SiteStatus:
     @property
     def loaded(self) -> tuple[BlockRange, ...]:
         """What the warehouse has."""
-        return self.catalog.blocks if self.catalog else ()
+        return self.catalog.blocks
 
     @property
     def lost(self) -> tuple[Volume, ...]:
         """The volumes with a file that is missing or not whole."""
-        return self.catalog.lost if self.catalog else ()
+        return self.catalog.lost
 
     @cached_property
     def known(self) -> tuple[BlockRange, ...]:
         """Every segment that the source or the warehouse has: the partitions."""
         segments = {file.blocks for file in self.survey.inventory.fresh}
-        fresh = [
-            segment
-            for segment in segments
-            if self.catalog is None or not self.catalog.holds(segment)
-        ]
+        fresh = [segment for segment in segments if not self.catalog.holds(segment)]
         return tuple(sorted((*self.loaded, *fresh), key=_FIRST)) if fresh else self.loaded
 
     @property
@@ -101,7 +97,7 @@ class SiteStatus:
     @property
     def ids(self) -> IdReport:
         """How far the chain of ids of what is loaded is proven, and what contradicts it."""
-        return id_report(self.catalog.segment_rows() if self.catalog else ())
+        return id_report(self.catalog.segment_rows())
 
 
 def _without(
@@ -121,16 +117,16 @@ def site_status(site: Site, listed_for: float = 0.0) -> SiteStatus:
     A listing of the source that this process took within `listed_for` seconds may be used again.
     """
     catalog = site.warehouse.catalog()
-    chain_id = catalog.chain_id if catalog else ""
+    chain_id = catalog.chain_id
     # Where a request takes long, the places are asked at the same time.
     with ThreadPoolExecutor(2) as pool:
         extent = pool.submit(_extent, site, chain_id)
-        has_lake = site.settings.lake and catalog is not None
+        has_lake = site.settings.lake and catalog.volumes
         lake = pool.submit(_not_in_lake, site) if has_lake else None
         survey = site.warehouse.survey(site.source, listed_for)
     of_source = survey.inventory.chain_id
     archived = extent.result() if chain_id == of_source else _extent(site, of_source)
-    published = tuple(inside(catalog.blocks if catalog else (), archived.complete))
+    published = tuple(inside(catalog.blocks, archived.complete))
     lacking, problem = lake.result() if lake else ((), "")
     return SiteStatus(survey, catalog, published, archived.until, lacking, problem)
 

@@ -62,7 +62,6 @@ class Site:
     @property
     def archive(self) -> Archive:
         catalog = self.warehouse.catalog()
-        assert catalog is not None
         return Archive(FolderStore(self.root / "archive"), catalog.chain_id)
 
     def load(self, source: Path | None = None) -> None:

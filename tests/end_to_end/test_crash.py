@@ -90,10 +90,9 @@ def assert_nothing_half_done_is_visible(place: Place) -> None:
     """What a reader can find right after a kill is whole."""
     warehouse = open_warehouse(place.home / "warehouse")
     catalog = warehouse.catalog()
-    if catalog is not None:
-        for volume in catalog.volumes:
-            assert (warehouse.cache / volume.key).exists(), f"{volume.key} is named, not there"
-        assert len(place.receipts()) >= 15 * len(catalog.blocks)
+    for volume in catalog.volumes:
+        assert (warehouse.cache / volume.key).exists(), f"{volume.key} is named, not there"
+    assert len(place.receipts()) >= 15 * len(catalog.blocks)
     for shard in place.home.glob("archive/*/index/*.json"):
         for entry in json.loads(shard.read_bytes())["zips"]:
             published = shard.parent.parent / entry["path"]

@@ -388,7 +388,7 @@ def test_a_bomb_is_refused(tmp_path: Path) -> None:
     bomb(tmp_path / "s")
     (refusal,) = load_folder(tmp_path / "w", tmp_path / "s").failures
     assert "history/orders has a NUL byte" in refusal.reason
-    assert open_warehouse(tmp_path / "w").catalog() is None
+    assert open_warehouse(tmp_path / "w").catalog().volumes == ()
 
 
 @pytest.mark.parametrize("make", [overlap, two_versions])
@@ -402,7 +402,7 @@ def test_rivals_for_the_same_blocks_wait_until_one_is_gone(
     assert set(reasons) == {one.name, other.name}
     for path, rival in ((one, other), (other, one)):
         assert reasons[path.name].startswith(f"{path.name} covers blocks that {rival.name} covers")
-    assert warehouse.catalog() is None
+    assert warehouse.catalog().volumes == ()
     other.unlink()
     assert len(load_folder(warehouse.cache, tmp_path / "s").receipts) == len(HISTORY_TABLES)
     assert quarantine_reasons(warehouse) == {}

@@ -18,11 +18,9 @@ from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.warehouse import Warehouse
 
 
-def captures_path(backing: Backing, snapshot: Snapshot | None) -> Path | None:
+def captures_path(backing: Backing, snapshot: Snapshot) -> Path | None:
     """The newest file of captures on this machine, None where there were never any."""
-    if snapshot is None or snapshot.captures is None:
-        return None
-    return backing.files.bring([snapshot.captures])[0]
+    return backing.files.bring([snapshot.captures])[0] if snapshot.captures else None
 
 
 def load_captures(warehouse: Warehouse, source: Source) -> list[RefusedLine]:
@@ -33,7 +31,7 @@ def load_captures(warehouse: Warehouse, source: Source) -> list[RefusedLine]:
     Raises `ConfigError` before the first segment, which names the chain.
     """
     backing, snapshot = warehouse.backing, warehouse.snapshot()
-    if snapshot is None or not snapshot.chain_id:
+    if not snapshot.chain_id:
         where = warehouse.describe()
         raise ConfigError(f"{where} holds no segments yet: load them before spam captures")
     is_named = False  # once they are, what came since waits for the next load: it may never end

@@ -27,7 +27,7 @@ from transforms.duck_files import remove_spills
 from transforms.errors import BusyError, ConfigError, IntegrityError
 from transforms.machine_errors import MemoryLimitError
 from transforms.scratch import exclusive, scratch_folder, sweep_scratch
-from transforms.segments.inventory import NOTHING_HELD, SegmentFile
+from transforms.segments.inventory import SegmentFile
 from transforms.segments.quarantine import QuarantinedFile
 from transforms.segments.source import Source
 from transforms.warehouse.files.backing import Backing
@@ -81,34 +81,30 @@ class Warehouse:
         """Go by one look at the log in this block; see `Log.one_look`."""
         return self.backing.log.one_look()
 
-    def snapshot(self) -> Snapshot | None:
-        """The newest snapshot, None where the warehouse was never used.
+    def snapshot(self) -> Snapshot:
+        """The newest snapshot, an empty one where the warehouse was never used.
 
         Raises `IntegrityError` where the log is damaged or lost.
         """
         snapshot = self.backing.log.newest()
         if snapshot is None:
             check_not_older(self.backing, None)
-        return snapshot
+        return snapshot or Snapshot()
 
-    def catalog(self) -> Catalog | None:
-        """The newest snapshot for readers, None where nothing is loaded."""
-        snapshot = self.snapshot()
-        if snapshot is None or not snapshot.volumes:
-            return None
-        return self.backing.catalog(snapshot)
+    def catalog(self) -> Catalog:
+        """The newest snapshot for readers."""
+        return self.backing.catalog(self.snapshot())
 
     def loaded_catalog(self) -> Catalog:
         """The newest snapshot for readers. Raises `ConfigError` where nothing is loaded."""
         catalog = self.catalog()
-        if catalog is None:
+        if not catalog.volumes:
             raise ConfigError(f"{self.describe()} holds nothing yet: load segments first")
         return catalog
 
     def quarantined(self) -> Sequence[QuarantinedFile]:
         """The refused files with their reasons, by key."""
-        snapshot = self.snapshot()
-        return snapshot.quarantine if snapshot else ()
+        return self.snapshot().quarantine
 
     def survey(self, source: Source, known_for: float = 0.0) -> Survey:
         """Say what of a source is still to be loaded. Reads the listing only.
@@ -117,10 +113,8 @@ class Warehouse:
         """
         with ThreadPoolExecutor(1) as pool:
             listing = pool.submit(source.listing, known_for)
-            catalog = self.catalog()
-            contents = catalog.held() if catalog else NOTHING_HELD
-            quarantine, memory_mb = self.quarantined(), self.backing.memory_mb
-            return survey(source, contents, quarantine, memory_mb, listing.result())
+            contents, quarantine = self.catalog().held(), self.quarantined()
+            return survey(source, contents, quarantine, self.backing.memory_mb, listing.result())
 
     def load(
         self,
@@ -144,7 +138,7 @@ class Warehouse:
         with self.one_look():
             check_not_older(self.backing, self.snapshot())
             catalog = self.catalog()
-            new_files = [f for f in files if catalog is None or catalog.needs(f.blocks)]
+            new_files = [file for file in files if catalog.needs(file.blocks)]
         if not new_files:
             return LoadReport()
         with scratch_folder(self.backing.scratch) as scratch:
@@ -179,7 +173,7 @@ class Warehouse:
 
         Not of a bucket, all of whose volumes would have to be fetched: `connect` does that.
         """
-        if self.in_folder and self.catalog() is not None:
+        if self.in_folder and self.catalog().volumes:
             self._views()
 
     def _views(self) -> tuple[Catalog, Path]:
@@ -195,14 +189,12 @@ class Warehouse:
 
     def record_refusals(self, survey: Survey) -> None:
         """Keep the survey's refusals in the quarantine, and forget files that may be tried now."""
-        if self.snapshot() is not None or survey.inventory.refused:
+        if self.snapshot().number or survey.inventory.refused:
             self.backing.log.commit(survey.quarantined)
 
     def receipts(self, segments: Iterable[BlockRange] | None = None) -> list[Receipt]:
         """The receipts of loaded segments (default: all), ascending by block, then by table."""
         catalog = self.catalog()
-        if catalog is None:
-            return []
         wanted = {*(catalog.blocks if segments is None else segments)}
         if not wanted:
             return []

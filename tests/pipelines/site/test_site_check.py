@@ -193,7 +193,6 @@ def _archived(path: str) -> Callable[[Place], Path]:
 def _named(choose: Callable[[Snapshot], StoredFile | None]) -> Callable[[Place], Path]:
     def path(place: Place) -> Path:
         snapshot = place.site.warehouse.snapshot()
-        assert snapshot is not None
         file = choose(snapshot)
         assert file is not None
         return place.warehouse / file.key
@@ -398,7 +397,6 @@ def test_any_bit_that_flips_is_found(place: Place) -> None:
     """One in the warehouse and one in the archive at a time: neither hides the other."""
     chance = random.Random(0)
     snapshot = place.site.warehouse.snapshot()
-    assert snapshot is not None
     loaded = [place.warehouse / key for key in snapshot.named_keys()]
     loaded.append(_newest_snapshot(place))
     archived = [

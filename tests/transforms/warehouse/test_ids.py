@@ -34,8 +34,7 @@ def _chain(folder: Path, count: int, start: int = 0, previous: str = "") -> list
 
 
 def _held(root: Path) -> list[LoadedSegment]:
-    catalog = open_warehouse(root).catalog()
-    return catalog.segments() if catalog else []
+    return open_warehouse(root).catalog().segments()
 
 
 def _loaded(report: LoadReport) -> list[str]:

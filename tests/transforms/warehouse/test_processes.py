@@ -139,7 +139,6 @@ def _segments(folder: Path, *firsts: int) -> list[Path]:
 def _assert_whole(warehouse: Warehouse, segments: list[Path]) -> None:
     """The warehouse holds exactly these segments, each once, and all of it is provably right."""
     catalog = warehouse.catalog()
-    assert catalog is not None
     held = [segment.name.file_name for segment in catalog.segments()]
     assert held == [segment.name for segment in segments]
     heights = "select count(*), count(distinct height) from blocks"
@@ -154,7 +153,7 @@ def _assert_whole(warehouse: Warehouse, segments: list[Path]) -> None:
 def _named_files(root: Path) -> set[str]:
     """The folder and the blocks of each file that the newest snapshot names."""
     snapshot = open_warehouse(root).snapshot()
-    return {key.partition(".")[0] for key in snapshot.named_keys()} if snapshot else set()
+    return {key.partition(".")[0] for key in snapshot.named_keys()}
 
 
 # --- side by side --------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def table_receipts(catalog: Catalog, table: str, blocks: BlockRange) -> pa.Table
 
     They are rows of `strata.receipts`, of which `columns` is a dictionary.
     """
-    volumes = [*catalog.volumes_over(blocks)]
+    volumes = catalog.volumes_over(blocks)
     keys = [(catalog.files.path(volume.file), table) for volume in volumes]
     receipts = [_cache.get(key) for key in keys]
     unread = [number for number, rows in enumerate(receipts) if rows is None]

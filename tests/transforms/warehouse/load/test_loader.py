@@ -258,7 +258,6 @@ def test_any_rows_at_all_are_loaded_and_come_back(
 
 def test_each_load_makes_one_snapshot(held: Held) -> None:
     catalog = held.warehouse.catalog()
-    assert catalog is not None
     assert catalog.snapshot.number == 3  # the first one is empty
     assert catalog.chain_id == "kit-chain"
     assert list(catalog.blocks) == [_FIRST, _SECOND, _THIRD]
@@ -281,7 +280,6 @@ def test_a_change_that_changes_nothing_makes_no_snapshot(held: Held) -> None:
 
 def test_the_volume_of_a_segment_is_known(held: Held) -> None:
     catalog = held.warehouse.catalog()
-    assert catalog is not None
     found = [catalog.volumes_over(blocks) for blocks in (_FIRST, _SECOND, _THIRD)]
     assert [volume.blocks for (volume,) in found] == [BlockRange(1, 20), BlockRange(1, 20), _THIRD]
     for other in (BlockRange(31, 40), BlockRange(15, 25)):
@@ -410,7 +408,6 @@ def test_a_warehouse_may_lie_at_any_path(tmp_path: Path) -> None:
 
 def test_only_the_newest_state_of_each_schema_version_is_kept(held: Held) -> None:
     catalog = held.warehouse.catalog()
-    assert catalog is not None
     assert [(state.version, state.blocks) for state in catalog.states()] == [
         (1, _SECOND),
         (21, _THIRD),
@@ -473,7 +470,6 @@ def test_a_segment_without_current_state_has_only_history(tmp_path: Path) -> Non
     warehouse = open_warehouse(tmp_path / "w")
     assert load_folder(warehouse.cache, tmp_path / "s").failures == []
     catalog = warehouse.catalog()
-    assert catalog is not None
     assert catalog.states() == []
     assert all(exact_tables(warehouse, segment).values())
 

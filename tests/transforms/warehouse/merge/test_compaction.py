@@ -63,7 +63,6 @@ def loaded(template: Path, tmp_path: Path) -> tuple[Warehouse, list[Path]]:
 
 def history(warehouse: Warehouse) -> list[str]:
     catalog = warehouse.catalog()
-    assert catalog is not None
     return [volume.key for volume in catalog.history()]
 
 

@@ -68,9 +68,7 @@ def lost(template: Path, tmp_path: Path) -> Path:
 
 
 def _snapshot(warehouse: Warehouse) -> Snapshot:
-    snapshot = warehouse.snapshot()
-    assert snapshot is not None
-    return snapshot
+    return warehouse.snapshot()
 
 
 def _made_again(warehouse: Warehouse) -> tuple[Snapshot, str]:
