@@ -31,7 +31,6 @@ from transforms.objects import StoredFile
 from transforms.open_files import check_open_files
 from transforms.sessions import Row, Session, SessionPool, Value
 from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.manifests.data_files import rows_sql
 from transforms.warehouse.manifests.manifest import read_segments
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.warehouse import Warehouse
@@ -104,14 +103,14 @@ class OpenSnapshot:
 
     def table(self, volume: Volume, table: str) -> HeldTable:
         """A table of a volume that has it."""
-        shape = volume.shapes[table]
+        place: Path | str | None
         if volume.kind == "state":
-            source = f"{self.files[volume.key]}.main.{quote_name(table)}"
+            place = f"{self.files[volume.key]}.main.{quote_name(table)}"
         else:
-            file, paths = volume.data.get(table), self.catalog.files
-            local = [paths.path(file)] if file else []
-            source = rows_sql(table, shape.column_list(), local, shape.raw)
-        return HeldTable(table, source, volume.blocks, shape, self.indexes.get(volume.key))
+            file = volume.data.get(table)
+            place = self.catalog.files.path(file) if file else None
+        shape, index = volume.shapes[table], self.indexes.get(volume.key)
+        return HeldTable(table, place, volume.blocks, shape, index)
 
     def _held(
         self, name: str, table: str, volumes: Callable[[], Sequence[Volume]]

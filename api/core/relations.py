@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from api.core.api_errors import UnavailableError
 from transforms.block_range import BlockRange
 from transforms.lookups.index_file import IndexFile
 from transforms.lookups.lookup_tables import NEEDED
 from transforms.lookups.row_columns import TableColumns
+from transforms.warehouse.manifests.data_files import rows_sql
 from transforms.warehouse.manifests.shapes import Shape
 
 
@@ -18,14 +20,23 @@ from transforms.warehouse.manifests.shapes import Shape
 class HeldTable:
     """One table of one volume: of a run of segments, or of a current state.
 
-    `source` is SQL for the table's rows, `index` the index file beside these, if it has one.
+    `place` is its data file, None where it has no rows, or its name in SQL; `index` is the index
+    file beside it, if it has one.
     """
 
     table: str
-    source: str
+    place: Path | str | None
     blocks: BlockRange
     shape: Shape
     index: IndexFile | None = None
+
+    @property
+    def source(self) -> str:
+        """SQL for its rows."""
+        if isinstance(self.place, str):
+            return self.place
+        files = [self.place] if self.place else []
+        return rows_sql(self.table, self.shape.column_list(), files, self.shape.raw)
 
     @property
     def lookups(self) -> IndexFile:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from transforms.lookups.identities import Identities
 
-_TOGETHER = 2**18
+_TOGETHER = 2**20
 _HIGHS = 2**64
 
 
@@ -33,11 +33,18 @@ def repeated(lists: Sequence[Identities]) -> dict[bytes, int]:
 
 
 def _parts(lists: Sequence[Identities]) -> Iterator[pa.Table]:
-    """All identities, in tables of some hundred thousand, equal ones in one."""
+    """Identities that may be there several times, equal ones in one table.
+
+    A bounded number is looked at together. Nearly all are there once, of which their first halves
+    tell that in half of the time.
+    """
     parts = sum(len(ids.highs) for ids in lists) // _TOGETHER + 1
     for part in range(parts):
         low, high = part * _HIGHS // parts, (part + 1) * _HIGHS // parts
-        yield _table([_between(ids, low, high) for ids in lists])
+        table = _table([_between(ids, low, high) for ids in lists])
+        counts = pc.value_counts(table["high"])
+        several = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+        yield table.filter(pc.is_in(table["high"], several))
 
 
 def _between(ids: Identities, low: int, high: int) -> Identities:

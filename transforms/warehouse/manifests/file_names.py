@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from transforms.block_range import BlockRange
 from transforms.errors import ConfigError, SegmentError
@@ -20,7 +19,7 @@ _BLOCKS = re.compile(r"[a-z0-9_/]+/(\d+)-(\d+)\.\w+\.(?:parquet|duckdb|sqlite)")
 
 def named_file(key: str, size: int) -> StoredFile:
     """A file of the warehouse: its SHA-256 stands in its name, before the suffix."""
-    return StoredFile(key, size, Path(key).stem.rpartition(".")[2])
+    return StoredFile(key, size, key.rpartition(".")[0].rpartition(".")[2])
 
 
 def blocks_of(key: str) -> BlockRange | None:

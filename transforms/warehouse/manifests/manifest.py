@@ -36,6 +36,11 @@ from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.manifests.shapes import Volume, parse_volume, volume_row
 
 _ABOUT = b"strata.manifest"
+# Processes read the segments of hundreds of manifests when they start: of so few rows, dictionaries
+# and compressed columns take most of that time. Only the receipts are long.
+_COMPRESSION = dict.fromkeys(SEGMENTS.names, "none") | {
+    f"receipts.list.element.{name}": "zstd" for name in RECEIPTS.names
+}
 # What rows raise that nobody wrote.
 _ODD = (pa.ArrowException, SegmentError, OSError, ValueError, LookupError, TypeError)
 
@@ -54,7 +59,9 @@ def write_manifest(
     facts = {"snapshot": base, "volume": volume_row(volume, lambda _: None)}
     schema = MANIFEST.with_metadata({_ABOUT: json.dumps(facts)})
     table = pa.Table.from_pylist([*manifest_rows(segments, receipts)], schema=schema)
-    pq.write_table(table, path, compression="zstd", write_page_checksum=True)
+    pq.write_table(
+        table, path, compression=_COMPRESSION, use_dictionary=False, write_page_checksum=True
+    )
 
 
 def write_empty(path: Path) -> None:
