@@ -105,7 +105,9 @@ def _load_source(screen: Screen, site: Site) -> int:
 
 def _refused(site: Site, survey: Survey) -> dict[str, str]:
     """The files that cannot be used, with their reasons, by key: those of before and of now."""
-    reasons = survey.reasons | {file.key: file.reason for file in site.warehouse.quarantined()}
+    reasons = survey.reasons | {
+        file.key: file.reason for file in site.warehouse.snapshot().quarantine
+    }
     return dict(sorted(reasons.items()))
 
 

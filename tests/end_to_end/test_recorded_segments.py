@@ -41,7 +41,7 @@ def _entries(segment: SourceSegment, folder: str) -> Iterator[tuple[str, bytes]]
 
 def test_every_recorded_segment_is_loaded(loaded: list[Loaded]) -> None:
     for history in loaded:
-        assert list(history.warehouse.quarantined()) == []
+        assert list(history.warehouse.snapshot().quarantine) == []
         blocks = {segment.blocks for segment in history.segments}
         assert {receipt.blocks for receipt in history.warehouse.receipts()} == blocks
 

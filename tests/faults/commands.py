@@ -78,7 +78,7 @@ def write_facts(path: Path, found: dict[str, Any]) -> None:
 
 
 def _quarantine(warehouse: Warehouse) -> list[str]:
-    return [refused.key for refused in warehouse.quarantined()]
+    return [refused.key for refused in warehouse.snapshot().quarantine]
 
 
 def _facts(receipt: Receipt) -> list[object]:

@@ -167,7 +167,7 @@ def everything_read(path: Path) -> str:
     digest = hashlib.sha256(json.dumps(facts(str(path)), default=str).encode())
     warehouse = open_warehouse(path)
     with warehouse.connect() as con:
-        copies = [refused.copy for refused in warehouse.quarantined() if refused.copy]
+        copies = [refused.copy for refused in warehouse.snapshot().quarantine if refused.copy]
         for copy in copies:
             digest.update((path / copy.key).read_bytes())
         views = con.execute(

@@ -149,7 +149,7 @@ def test_a_file_that_is_no_segment_is_quarantined_and_asks_for_nothing(
     Path(settings.source, "notes.zip").write_bytes(b"")
 
     assert not look(settings, instance).run_requests
-    assert [file.key for file in site.warehouse.quarantined()] == ["notes.zip"]
+    assert [file.key for file in site.warehouse.snapshot().quarantine] == ["notes.zip"]
 
 
 def test_a_look_that_finds_nothing_to_do_reads_no_partitions(

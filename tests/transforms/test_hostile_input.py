@@ -171,7 +171,7 @@ def batch(tmp_path_factory: pytest.TempPathFactory) -> _Batch:
     for name, make in _MAKERS.items():
         assert _make(make, folder, _PLACES[name]).name == _key(_PLACES[name])
     report = load_folder(warehouse.cache, folder)
-    quarantined = warehouse.quarantined()
+    quarantined = warehouse.snapshot().quarantine
     copies = {
         file.key: (warehouse.cache / file.copy.key).read_bytes() if file.copy else None
         for file in quarantined
@@ -236,7 +236,7 @@ def test_a_corrected_file_of_the_same_name_is_loaded(batch: _Batch, name: str) -
 
 def test_nothing_is_left_in_quarantine_when_all_is_corrected(batch: _Batch) -> None:
     assert batch.corrected.failures == []
-    assert list(batch.warehouse.quarantined()) == []
+    assert list(batch.warehouse.snapshot().quarantine) == []
     # The copies stay for as long as a reader of an older snapshot may look for them.
     copies = {path.name for path in (batch.warehouse.cache / "quarantine").iterdir()}
     dropped = batch.warehouse.sweep(grace_seconds=-1)

@@ -198,4 +198,4 @@ def query(warehouse: Warehouse, sql: str) -> list[tuple[object, ...]]:
 
 def quarantine_reasons(warehouse: Warehouse) -> dict[str, str]:
     """Why each refused file was refused, by its name."""
-    return {file.key: file.reason for file in warehouse.quarantined()}
+    return {file.key: file.reason for file in warehouse.snapshot().quarantine}

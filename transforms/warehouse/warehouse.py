@@ -28,7 +28,6 @@ from transforms.errors import BusyError, ConfigError, IntegrityError
 from transforms.machine_errors import MemoryLimitError
 from transforms.scratch import exclusive, scratch_folder, sweep_scratch
 from transforms.segments.inventory import SegmentFile
-from transforms.segments.quarantine import QuarantinedFile
 from transforms.segments.source import Source
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.catalog import Catalog
@@ -102,10 +101,6 @@ class Warehouse:
             raise ConfigError(f"{self.describe()} holds nothing yet: load segments first")
         return catalog
 
-    def quarantined(self) -> Sequence[QuarantinedFile]:
-        """The refused files with their reasons, by key."""
-        return self.snapshot().quarantine
-
     def survey(self, source: Source, known_for: float = 0.0) -> Survey:
         """Say what of a source is still to be loaded. Reads the listing only.
 
@@ -113,8 +108,9 @@ class Warehouse:
         """
         with ThreadPoolExecutor(1) as pool:
             listing = pool.submit(source.listing, known_for)
-            contents, quarantine = self.catalog().held(), self.quarantined()
-            return survey(source, contents, quarantine, self.backing.memory_mb, listing.result())
+            catalog, memory_mb = self.catalog(), self.backing.memory_mb
+            contents, quarantine = catalog.held(), catalog.snapshot.quarantine
+            return survey(source, contents, quarantine, memory_mb, listing.result())
 
     def load(
         self,
@@ -136,8 +132,8 @@ class Warehouse:
 
         sweep_scratch(self.backing.scratch)
         with self.one_look():
-            check_not_older(self.backing, self.snapshot())
             catalog = self.catalog()
+            check_not_older(self.backing, catalog.snapshot)
             new_files = [file for file in files if catalog.needs(file.blocks)]
         if not new_files:
             return LoadReport()

@@ -81,4 +81,4 @@ def test_the_setting_refuses_what_contradicts_the_chain(settings: Settings) -> N
     _chain(settings, 1)
     site = Site(replace(settings, require_id_chain=True))
     load_segments(site, blocks(0, 1, 2))
-    assert [file.key for file in site.warehouse.quarantined()] == ["kit-chain-1-11-20.zip"]
+    assert [file.key for file in site.warehouse.snapshot().quarantine] == ["kit-chain-1-11-20.zip"]

@@ -55,9 +55,9 @@ def test_a_segment_that_takes_too_much_memory_holds_up_no_other_and_more_memory_
         ]
         if memory_mb == _LITTLE_MB:
             assert held == [BlockRange(1, 2), BlockRange(5, 6)]
-            assert [file.reason for file in warehouse.quarantined()] == refusals
+            assert [file.reason for file in warehouse.snapshot().quarantine] == refusals
     assert len(refusals) == 1, "tried again with as little as before"
     assert f"a load may use, {_LITTLE_MB} MB" in refusals[0]
     assert "STRATA_MEMORY_MB" in refusals[0]
     assert held == [BlockRange(1, 2), BlockRange(3, 4), BlockRange(5, 6)]
-    assert list(warehouse.quarantined()) == []
+    assert list(warehouse.snapshot().quarantine) == []

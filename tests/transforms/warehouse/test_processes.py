@@ -146,7 +146,7 @@ def _assert_whole(warehouse: Warehouse, segments: list[Path]) -> None:
     assert list(verify(warehouse)) == []
     for segment in segments:
         assert all(exact_tables(warehouse, segment).values())
-    assert list(warehouse.quarantined()) == []
+    assert list(warehouse.snapshot().quarantine) == []
     assert list((warehouse.cache / "scratch").iterdir()) == []
 
 

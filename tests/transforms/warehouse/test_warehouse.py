@@ -83,7 +83,7 @@ def test_a_warehouse_that_was_never_used_touches_nothing(tmp_path: Path) -> None
     history_segment(tmp_path / "s", last=2)
     warehouse = open_warehouse(tmp_path / "w")
     assert warehouse.catalog().volumes == ()
-    assert list(warehouse.quarantined()) == []
+    assert list(warehouse.snapshot().quarantine) == []
     assert warehouse.receipts() == []
     assert [finding.problem for finding in verify(warehouse)] == [Problem.MISSING]
     assert warehouse.sweep() == []
@@ -144,10 +144,10 @@ def test_a_file_that_is_gone_leaves_the_quarantine(tmp_path: Path) -> None:
     bad = history_segment(tmp_path / "s", last=2, omit=("orders",))
     warehouse = open_warehouse(tmp_path / "w")
     load_folder(warehouse.cache, tmp_path / "s")
-    assert [file.key for file in warehouse.quarantined()] == [bad.name]
+    assert [file.key for file in warehouse.snapshot().quarantine] == [bad.name]
     bad.unlink()
     load_folder(warehouse.cache, tmp_path / "s")
-    assert list(warehouse.quarantined()) == []
+    assert list(warehouse.snapshot().quarantine) == []
 
 
 @pytest.mark.parametrize(
