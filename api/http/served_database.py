@@ -14,7 +14,6 @@ import shutil
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
 from threading import Lock
@@ -86,7 +85,7 @@ class ServedDatabase:
 
         lake = Lake(Archive(self.store, catalog.chain_id), self.cache / "lake")
         documents = PublicDocuments(lake, address, catalog, self.cache / "scratch")
-        public = documents.public_lake(datetime.fromtimestamp(catalog.snapshot.time, UTC))
+        public = documents.public_lake()
         if not public.tables:
             return ""
         name = hashlib.sha256(public.statements().encode()).hexdigest()

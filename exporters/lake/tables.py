@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from zlib import crc32
 
@@ -48,15 +48,6 @@ from transforms.tables.registry import fold_case
 _PARQUET, _JSON = "application/vnd.apache.parquet", "application/json"
 _RETRIES = 2
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class NewFile:
-    """A finished file that is to be put into a table, with its name there and its SHA-256."""
-
-    path: Path
-    name: str
-    sha256: str
 
 
 def listed(store: Store, folder: str) -> Iterator[ObjectInfo]:
@@ -200,40 +191,41 @@ class LakeTable:
         return path
 
     def put(
-        self, base: TableVersion, new: Iterable[NewFile], removed: Sequence[ActiveFile] = ()
+        self, base: TableVersion, new: Iterable[Path], removed: Sequence[ActiveFile] = ()
     ) -> None:
         """Put files there, and name them, and others no longer, in one version after `base`.
 
-        Raises `ConflictError` where a column has another type or spelling than the table's, and
-        what `commit` does.
+        A new one has the name that it gets in the table, and may be moved there. Raises
+        `ConflictError` where a column has another type or spelling than the table's, and what
+        `commit` does.
         """
         known: dict[str, Action] = {fold_case(field["name"]): field for field in base.fields}
         columns: list[Action] = []
         added = []
-        for file in new:
-            metadata = pq.read_metadata(file.path)
+        for path in new:
+            metadata = pq.read_metadata(path)
             own = metadata.schema.to_arrow_schema()
             columns += new_columns(self.name, self.place(), own, known)
-            size = content_size(file.path)
-            self._put_file(base, file)
-            added.append(ActiveFile(file.name, size, metadata.num_rows, tuple(own.names)))
+            size = content_size(path)
+            self._put_file(base, path)
+            added.append(ActiveFile(path.name, size, metadata.num_rows, tuple(own.names)))
         self.commit(base, added, removed, columns)
 
-    def _put_file(self, base: TableVersion, file: NewFile) -> None:
+    def _put_file(self, base: TableVersion, path: Path) -> None:
         """Put a file there, also in the place of a damaged one that no version names.
 
         Its name has its hash, so that what lies there with other bytes is not what it was.
         """
-        key, sha256 = self.key(file.name), file.sha256
+        key, sha256 = self.key(path.name), content_sha256(path)
         try:
             self._store.put_if_absent(
-                key, file.path, content_type=_PARQUET, sha256=sha256, immutable=True, take=True
+                key, path, content_type=_PARQUET, sha256=sha256, immutable=True, take=True
             )
         except ConflictError:
             info = self._store.head(key)
-            if file.name in base.by_name or info is None:
+            if path.name in base.by_name or info is None:
                 raise
-            self._store.put_if_match(key, file.path, info.version, _PARQUET, sha256=sha256)
+            self._store.put_if_match(key, path, info.version, _PARQUET, sha256=sha256)
 
     def commit(
         self,

@@ -17,7 +17,7 @@ from exporters.archive.sums import completeness
 from exporters.lake.lake_files import SEGMENT_TABLES, Lake, file_name
 from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.tables import LakeTable
-from transforms.coverage import difference, inside, union
+from transforms.coverage import difference, union
 from transforms.stores.store import object_sha256
 from transforms.verifying.findings import (
     LAKE_PUBLISH,
@@ -47,17 +47,17 @@ class LakeCheck:
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is wrong; nothing, if all is well."""
-        # Before the logs: what is published meanwhile is not missed in them.
-        published = self._published(self.holding) if self.holding else []
+        published: list[Volume] = []
+        if self.holding:  # before the logs: what is published meanwhile is not missed in them
+            complete = completeness(sound_index(self.archive).tables).complete
+            published = [
+                volume
+                for volume in self.holding.due
+                if any(run.holds(volume.blocks) for run in complete)
+            ]
         lake = Lake(self.archive)
         for name in sorted({*lake.look(), *(SEGMENT_TABLES if self.holding else ())}):
             yield from self._table(lake.table(name), published)
-
-    def _published(self, holding: Holding) -> list[Volume]:
-        """The volumes that are published, and should be in the lake by now."""
-        complete = completeness(sound_index(self.archive).tables).complete
-        published = frozenset(inside([volume.blocks for volume in holding.due], complete))
-        return [volume for volume in holding.due if volume.blocks in published]
 
     def _table(self, table: LakeTable, published: Sequence[Volume]) -> Iterator[Finding]:
         """Open a table's log, which should name one sound set of files; compare and read these."""
@@ -76,7 +76,8 @@ class LakeCheck:
         size = sum(file.bytes for file in table.files)
         self.verification.expect(Kind.LAKE_FILES, len(table.files), size)
         for file in table.files:
-            yield from self._file(table, file)
+            where, read = table.place(file.name), partial(self._file_problem, table, file)
+            yield from read_findings(where, read, put_again(where), LAKE_PUBLISH)
 
     def _compared(
         self, table: LakeTable, published: Sequence[Volume], holding: Holding
@@ -98,12 +99,8 @@ class LakeCheck:
             what = f"blocks {blocks} are in the lake, and the warehouse does not hold them"
             yield Finding(Problem.NOT_LOADED, place, what, LOAD)
 
-    def _file(self, table: LakeTable, file: ActiveFile) -> list[Finding]:
-        """Hash a file that a table names; a quick check one that it does not know."""
-        place, read = table.place(file.name), partial(self._file_problem, table, file)
-        return read_findings(place, read, put_again(place), LAKE_PUBLISH)
-
     def _file_problem(self, table: LakeTable, file: ActiveFile) -> str:
+        """Hash a file that a table names; a quick check one that it does not know."""
         key, store = table.key(file.name), self.archive.store
         # A listing is not believed: what it lacks is asked for by name.
         info = table.infos.get(file.name) or store.head(key)

@@ -75,14 +75,9 @@ def zip_findings(
 
 @contextmanager
 def _local_copy(store: Store, key: str, scratch: Path | None) -> Iterator[Path]:
-    """An object as a local file: a folder's own, or a copy, for the block.
-
-    Raises `FileNotFoundError` where it is not there.
-    """
+    """An object as a local file: a folder's own, which may be missing, or a copy, for the block."""
     own = store.path(key)
     if own is not None:
-        if not own.is_file():
-            raise FileNotFoundError(own)
         yield own
         return
     with scratch_folder(scratch) as folder:

@@ -1,18 +1,20 @@
 """`strata.sql` and `strata.duckdb`: the catalog's views over a lake's files at public addresses.
 
-They follow from the lake's tables, so the same versions give the same text but for one line, which
-says when it was made. The database is made without asking for any file.
+They follow from the lake's tables and the warehouse's snapshot: the same give the same text. The
+database is made without asking for any file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
 from transforms.duck import quote_text, working_connection
 from transforms.quoting import file_pattern
+from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.data_files import empty_sql
 from transforms.warehouse.manifests.manifest import write_empty
 from transforms.warehouse.views.catalog_file import run_statements
@@ -25,31 +27,24 @@ _HEADER = """\
 --   attach '{address}/strata.duckdb' as vega (read_only);
 --   use vega;
 -- Or run the statements in an empty database of your own. A file that a newer one replaced stays
--- for a week; strata.snapshot says when these were made: take them anew when that is long ago.
+-- for a week; strata.snapshot says as of when these are: take them anew when that is long ago.
 """
-MADE = "create table strata.snapshot as select "
-"""How the statement begins that says when the others were made; what follows is always the same."""
-
 _SNAPSHOT_MEANING = (
-    "What these views show: snapshot of the publisher's warehouse, last block, when they were "
-    "made, and where. Their files stay for a week after newer ones took their place."
+    "What these views show: snapshot of the publisher's warehouse, last block, time of the "
+    "snapshot, and where. Their files stay for a week after newer ones took their place."
 )
 
 
 @dataclass(frozen=True)
 class PublicLake:
-    """A chain's tables, manifests and conditions, and the documented tables that are `absent`.
+    """A chain's tables and manifests as of a snapshot, and documented tables that are `absent`.
 
-    `address` is that of the chain's folder, `manifests` and `conditions` those of files. They are
-    of a `snapshot`, which ends with `last_block`, as of `time` (a timestamp's text).
+    `address` is that of the chain's folder, `manifests` and `conditions` those of files.
     """
 
-    chain_id: str
+    snapshot: Snapshot
     address: str
     conditions: str
-    snapshot: int
-    last_block: int
-    time: str
     tables: Sequence[ViewedTable] = ()
     manifests: tuple[str, ...] = ()
     absent: Sequence[str] = ()
@@ -59,10 +54,13 @@ class PublicLake:
         """All views over it."""
         views = Views.of(self.tables, self.manifests, self.absent)
         views.fixed += conditions_view(views.listed([self.conditions]))
+        chain_id, number = self.snapshot.chain_id, self.snapshot.number
+        last = max((volume.blocks.last for volume in self.snapshot.history()), default=0)
+        time = datetime.fromtimestamp(self.snapshot.time, UTC).isoformat(" ", "seconds")
         views.states += [
-            f"{MADE}{quote_text(self.chain_id)} as chain_id, {self.snapshot}::bigint as snapshot, "
-            f"{self.last_block}::bigint as last_block, timestamptz {quote_text(self.time)} as time,"
-            f" {quote_text(self.address)} as address",
+            f"create table strata.snapshot as select {quote_text(chain_id)} as chain_id, "
+            f"{number}::bigint as snapshot, {last}::bigint as last_block, "
+            f"timestamptz {quote_text(time)} as time, {quote_text(self.address)} as address",
             f"comment on table strata.snapshot is {quote_text(_SNAPSHOT_MEANING)}",
         ]
         return views
@@ -70,7 +68,7 @@ class PublicLake:
     def statements(self) -> str:
         """The text of all statements."""
         lines = (" ".join(map(str.strip, each.splitlines())) for each in self.views.all)
-        header = _HEADER.format(chain=self.chain_id, address=self.address)
+        header = _HEADER.format(chain=self.snapshot.chain_id, address=self.address)
         return header + "".join(f"{line};\n" for line in lines)
 
     def write_database(self, path: Path, scratch: Path) -> None:

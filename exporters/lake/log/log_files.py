@@ -136,15 +136,12 @@ def outdated(infos: Mapping[str, ObjectInfo], horizon: float) -> list[str]:
 def _actions(name: str, data: bytes) -> Iterator[Action]:
     """The actions of a commit or a checkpoint. Raises `IntegrityError`, and what parsing does."""
     if name.endswith(".parquet"):
-        with pq.ParquetFile(io.BytesIO(data)) as file:
-            columns = [column for column in _SCHEMA.names if column in file.schema_arrow.names]
-            table = file.read(columns, use_threads=False)
-            rows = table.to_pylist(maps_as_pydicts="strict")
+        table = pq.read_table(io.BytesIO(data), use_threads=False)
+        rows = table.to_pylist(maps_as_pydicts="strict")
     else:
-        rows = [json.loads(line) for line in data.decode().splitlines() if line]
-        body = data.partition(b"\n")[2]
-        sealed = json.loads(data.partition(b"\n")[0]).get("commitInfo", {}).get("sha256")
-        if sealed and sealed != hashlib.sha256(body).hexdigest():
+        rows = [json.loads(line) for line in data.splitlines() if line]
+        sealed = rows[0].get("commitInfo", {}).get("sha256")
+        if sealed and sealed != hashlib.sha256(data.partition(b"\n")[2]).hexdigest():
             raise IntegrityError(f"{name} is not as it was written")
     for row in rows:
         wanted = {name: (row.get("protocol") or {}).get(name) or 0 for name in PROTOCOL}

@@ -16,7 +16,7 @@ from pathlib import Path
 from exporters.archive.lake_place import MANIFESTS
 from exporters.lake.lake_files import Lake, file_name, file_of, lake_tables
 from exporters.lake.log.table_version import ActiveFile, new_name
-from exporters.lake.tables import LakeTable, NewFile
+from exporters.lake.tables import LakeTable
 from transforms.coverage import union
 from transforms.errors import ConflictError
 from transforms.files import link
@@ -84,7 +84,7 @@ class HistoryTables:
                 )
         return [volume for volume in new if names[volume.blocks]], old
 
-    def _files(self, table: str, volumes: Sequence[Volume], scratch: Path) -> Iterator[NewFile]:
+    def _files(self, table: str, volumes: Sequence[Volume], scratch: Path) -> Iterator[Path]:
         """The files that a table should have of volumes with rows of it."""
         for volume in volumes:
             file = file_of(volume, table)
@@ -93,5 +93,5 @@ class HistoryTables:
             # Bytes that were proven by the load are hashed before they are published.
             with self.catalog.files.hold([file], recheck=True):
                 link(self.catalog.files.path(file), scratch / name)
-            yield NewFile(scratch / name, name, file.sha256)
+            yield scratch / name
             self.advance(0 if table == MANIFESTS else file.size)

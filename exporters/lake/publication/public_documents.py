@@ -11,7 +11,6 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from exporters.archive.archive import won_race
@@ -27,7 +26,7 @@ from exporters.archive.sound_documents import CONDITIONS
 from exporters.lake.lake_files import Lake, lake_tables
 from exporters.lake.log.table_version import ActiveFile
 from transforms.errors import IntegrityError
-from transforms.lake.public_views import MADE, PublicLake
+from transforms.lake.public_views import PublicLake
 from transforms.scratch import scratch_folder
 from transforms.stores.store import asked_together, content_sha256, versioned
 from transforms.tables.registry import history_tables
@@ -61,7 +60,7 @@ class PublicDocuments:
     def _write(self) -> bool:
         store, key = self.lake.archive.store, self.lake.archive.key
         sql, database = (versioned(store, key(name)) for name in (PUBLIC_SQL, PUBLIC_DATABASE))
-        public = self.public_lake(datetime.now(UTC))
+        public = self.public_lake()
         if not public.tables:
             return False
         statements = public.statements()
@@ -85,13 +84,12 @@ class PublicDocuments:
     def _is_same(self, statements: str, sql: bytes, database: bytes) -> bool:
         """Whether documents are of these statements, and of each other."""
         with suppress(IntegrityError):  # damaged, it is made again
-            before, sha256 = unsealed_sql(sql, self.lake.archive.place(PUBLIC_SQL))
-            is_same = statements.partition(MADE)[0] == before.partition(MADE)[0]
-            return is_same and content_sha256(database) == sha256
+            before = unsealed_sql(sql, self.lake.archive.place(PUBLIC_SQL))
+            return before == (statements, content_sha256(database))
         return False
 
-    def public_lake(self, now: datetime) -> PublicLake:
-        """What the lake has now; `now` is when the documents say that they were made."""
+    def public_lake(self) -> PublicLake:
+        """What the lake has now."""
         names = self.lake.look()
         shapes = {table.name: table.shape for table in catalog_tables(self.catalog)}
         history = self.catalog.history()
@@ -111,19 +109,10 @@ class PublicDocuments:
             is_state = any(file.csv for file in files[name])
             state_of = max(file.blocks for file in (*files[name], *state)) if is_state else None
             tables.append(ViewedTable(name, shapes[name], its, state_of))
-        chain_id = self.lake.archive.chain_id
-        address = f"{self.address}/{chain_id}"
-        return PublicLake(
-            chain_id,
-            address,
-            f"{address}/{CONDITIONS}",
-            self.catalog.snapshot.number,
-            max((segment.last for segment in self.catalog.blocks), default=0),
-            now.isoformat(" ", "seconds"),
-            tables,
-            tuple(manifests),
-            absent_names({*shapes, *files}),
-        )
+        address = f"{self.address}/{self.lake.archive.chain_id}"
+        conditions, absent = f"{address}/{CONDITIONS}", absent_names({*shapes, *files})
+        snapshot = self.catalog.snapshot
+        return PublicLake(snapshot, address, conditions, tables, tuple(manifests), absent)
 
     def _address(self, table: str, file: ActiveFile) -> str:
         return f"{self.address}/{self.lake.table(table).key(file.name)}"

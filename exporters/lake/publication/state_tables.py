@@ -15,7 +15,7 @@ from threading import Lock
 from exporters.archive.lake_place import MANIFESTS, STATE_MANIFEST
 from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import new_name
-from exporters.lake.tables import LakeTable, NewFile
+from exporters.lake.tables import LakeTable
 from transforms.errors import IntegrityError
 from transforms.files import link
 from transforms.scratch import scratch_folder
@@ -75,8 +75,7 @@ def publish_state(lake: Lake, backing: Backing, state: Volume, scratch: Path) ->
             else:
                 with turn:  # each may take as much memory as a load
                     write_state(backing, state, receipt, path)
-            sha256 = content_sha256(path)
-            new = NewFile(path, new_name(state.blocks, sha256, csv), sha256)
+            new = path.rename(folder / new_name(state.blocks, content_sha256(path), csv))
             old = [file for file in table.files if file.name != new.name]
             table.put(table.version(), [new], old)
 

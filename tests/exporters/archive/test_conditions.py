@@ -45,6 +45,7 @@ from transforms.bounds import rfc3339
 from transforms.lake.public_views import PublicLake
 from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES
+from transforms.warehouse.log.snapshot import Snapshot
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 BLOCKS_A_DAY = 86_400  # the kit's blocks are a second apart, the first day begins with block 0
@@ -122,8 +123,8 @@ def test_sql_over_http_gives_each_day_as_it_is_now(archive: Archive, tmp_path: P
     database = tmp_path / "store" / CHAIN / "strata.duckdb"
     query = "from strata.conditions"
     with web_server(tmp_path / "store") as url:
-        made = (1, 350_000, "2026-01-31 12:00:00+00")
-        lake = PublicLake(CHAIN, f"{url}/{CHAIN}", f"{url}/{CHAIN}/conditions.json", *made)
+        snapshot, folder = Snapshot(chain_id=CHAIN), f"{url}/{CHAIN}"
+        lake = PublicLake(snapshot, folder, f"{folder}/conditions.json")
         lake.write_database(database, tmp_path)
         with duckdb.connect() as con:
             con.register_filesystem(WebFiles())

@@ -8,6 +8,7 @@ import duckdb
 
 from tests.exporters.lake.lake_kit import named_files
 from transforms.lake.public_views import PublicLake
+from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.shapes import Shape
 from transforms.warehouse.views.table_views import ViewedTable
 
@@ -25,8 +26,8 @@ def test_a_database_names_the_files_of_the_statements_and_no_others(tmp_path: Pa
     blocks = ViewedTable("blocks", _SHAPE, [*files.items()])
     empty = ViewedTable("trades", _SHAPE, ())
     manifest, conditions = f"{_ADDRESS}/lake/manifests/1-9.1.parquet", f"{_ADDRESS}/c.json"
-    made = (1, 19, "2026-01-31 12:00:00+00")
-    lake = PublicLake("net", _ADDRESS, conditions, *made, (blocks, empty), (manifest,))
+    snapshot = Snapshot(number=1, time=1_769_860_800.0, chain_id="net")
+    lake = PublicLake(snapshot, _ADDRESS, conditions, (blocks, empty), (manifest,))
 
     lake.write_database(path, scratch)
 
