@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Mapping
 from importlib.resources import files
 
 from transforms.duck import quote_name, quote_text
-from transforms.tables.conform import conversion
 from transforms.warehouse.manifests.shapes import Shape
 from transforms.warehouse.views.catalog_columns import rounded_columns, utc
 
@@ -45,15 +44,11 @@ def joins_of(columns: Mapping[str, Collection[str]]) -> Iterator[str]:
 def _unfit_view(shapes: Mapping[str, Shape]) -> Iterator[str]:
     cells = ["select null::varchar as table_name, null::varchar as column_name where false"]
     for name, shape in shapes.items():
-        table, view, columns = quote_text(name), quote_name(name), shape.column_list()
-        entries = f"unnest(map_entries(_raw), recursive := true) from main.{view}"
-        times = (c.name for c in columns if conversion(name, c).type == "TIMESTAMPTZ")
-        # Of these `main` has what only files lack.
-        is_time = f"list_contains([{', '.join(map(quote_text, times))}]::varchar[], key)"
-        is_shown = f"{is_time} and try_cast(value as timestamptz) is not null"
-        if shape.raw:
-            cells.append(f"select {table}, key from (select {entries}) where not ({is_shown})")  # noqa: S608 - quoted
-        for column, value in rounded_columns(name, columns).items():
+        table, view = quote_text(name), quote_name(name)
+        for column in sorted(shape.raw):
+            lacks = f"_raw[{quote_text(column)}] is not null and {quote_name(column)} is null"
+            cells.append(f"select {table}, {quote_text(column)} from main.{view} where {lacks}")  # noqa: S608 - quoted
+        for column, value in rounded_columns(name, shape.column_list()).items():
             lacks = f"{quote_name(column)} is not null and {value} is null"
             cells.append(f"select {table}, {quote_text(column)} from exact.{view} where {lacks}")  # noqa: S608 - quoted
     yield (
