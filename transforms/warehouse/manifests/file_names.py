@@ -19,7 +19,8 @@ _BLOCKS = re.compile(r"[a-z0-9_/]+/(\d+)-(\d+)\.\w+\.(?:parquet|duckdb|sqlite)")
 
 def named_file(key: str, size: int) -> StoredFile:
     """A file of the warehouse: its SHA-256 stands in its name, before the suffix."""
-    return StoredFile(key, size, key.rpartition(".")[0].rpartition(".")[2])
+    stem = key.rpartition("/")[2].rpartition(".")[0]
+    return StoredFile(key, size, stem.rpartition(".")[2])
 
 
 def blocks_of(key: str) -> BlockRange | None:
