@@ -34,10 +34,9 @@ FORMAT = 1
 class Snapshot:
     """One state of the warehouse; `Snapshot()` precedes the first one of the log.
 
-    `commit` is drawn for each attempt to write.
-    Times are in Unix seconds; volumes ascend by kind and block. `dropped` are files that snapshots
-    before this one named, by key: since when none does. `losses` are what these had and nothing
-    holds any more.
+    `commit` is drawn for each attempt to write. Times are in Unix seconds; volumes ascend by kind
+    and block. `dropped` are files that snapshots before this one named, by key: since when none
+    does. `losses` are what these had and nothing holds any more.
     """
 
     number: int = 0
