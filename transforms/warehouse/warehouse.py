@@ -134,7 +134,7 @@ class Warehouse:
         with self.one_look():
             catalog = self.catalog()
             check_not_older(self.backing, catalog.snapshot)
-            new_files = [file for file in files if catalog.needs(file.blocks)]
+            new_files = [file for file in files if catalog.name_over(file.blocks) != file.name]
         if not new_files:
             return LoadReport()
         with scratch_folder(self.backing.scratch) as scratch:

@@ -82,15 +82,17 @@ class Catalog:
                 if loss.touches(segment.blocks):
                     sizes.pop(segment.info.key, None)
         runs = tuple(contiguous_runs(v.blocks for v in self._history)) if sizes else ()
-        return LoadedSegments(self.chain_id if sizes else "", sizes, self._name_over, runs)
+        return LoadedSegments(self.chain_id if sizes else "", sizes, self.name_over, runs)
 
-    def _name_over(self, blocks: BlockRange) -> SegmentName | None:
-        segments = self.segments(blocks)
-        return next((s.name for s in segments if not self._is_lost(s.blocks)), None)
+    def name_over(self, blocks: BlockRange) -> SegmentName | None:
+        """The first loaded segment with any of these blocks that need not be loaded again.
 
-    def _is_lost(self, blocks: BlockRange) -> bool:
-        """Whether a segment has to be loaded again, as the state after it was lost."""
-        return any(loss.touches(blocks) for loss in self.snapshot.losses)
+        One has to be where the state after it was lost.
+        """
+        for segment in self.segments(blocks):
+            if not any(loss.touches(segment.blocks) for loss in self.snapshot.losses):
+                return segment.name
+        return None
 
     def segment_rows(self) -> list[pa.Table]:
         """All loaded segments, ascending, as the rows of each manifest."""
@@ -107,10 +109,6 @@ class Catalog:
     def holds(self, blocks: BlockRange) -> bool:
         """Whether exactly this segment is loaded; reads the manifest of one volume."""
         return any(segment.blocks == blocks for segment in self.segments(blocks))
-
-    def needs(self, blocks: BlockRange) -> bool:
-        """Whether a segment is to be loaded, for the first time or again."""
-        return self._is_lost(blocks) or not self.holds(blocks)
 
     def volumes_over(self, blocks: BlockRange) -> list[Volume]:
         """The volumes of history that hold any of these blocks, ascending."""
@@ -143,7 +141,7 @@ class Catalog:
         """The volumes with a file that is not there, or not whole; see `absent_files`."""
         files = (file for volume in self.volumes for file in volume.row_files)
         absent = absent_files(self.store, files).keys()
-        return tuple(v for v in self.volumes if absent and not absent.isdisjoint(v.row_files))
+        return tuple(v for v in self.volumes if not absent.isdisjoint(v.row_files))
 
     def over(self, extent: Extent) -> Catalog:
         """The snapshot with no volumes of history but those that can hold rows of an extent.
