@@ -58,21 +58,20 @@ class Round:
     counts: Counter[str] = field(default_factory=Counter)
     held: set[BlockRange] = field(default_factory=set)
 
-    def assert_whole(self) -> Snapshot | None:
+    def assert_whole(self) -> Snapshot:
         """What a third machine finds, at any moment, is whole; returns the newest snapshot."""
         machine = replace(self.machines[0], cache=self.home / "reader")
         backing = machine.warehouse().backing
         snapshot = backing.log.newest()
-        if snapshot is not None:
-            lacking = [
-                file.key
-                for file in snapshot.files()
-                if (info := backing.store.head(file.key)) is None or info.size != file.size
-            ]
-            assert lacking == [], f"snapshot {snapshot.number} names what is not there"
-            held = set(backing.catalog(snapshot).blocks)
-            assert self.held <= held, "segments that were loaded are gone"
-            self.held = held
+        lacking = [
+            file.key
+            for file in snapshot.files()
+            if (info := backing.store.head(file.key)) is None or info.size != file.size
+        ]
+        assert lacking == [], f"snapshot {snapshot.number} names what is not there"
+        held = set(backing.catalog(snapshot).blocks)
+        assert self.held <= held, "segments that were loaded are gone"
+        self.held = held
         return snapshot
 
 
@@ -122,8 +121,7 @@ def _killed(round_: Round, kills: int, dice: random.Random) -> None:
             running[victim].join()
             _assert_no_errors(round_)
             running[victim] = _started(round_.machines[victim], dice)
-            snapshot = round_.assert_whole()
-            number = snapshot.number if snapshot else 0
+            number = round_.assert_whole().number
             assert number >= newest, "snapshots were lost"
             newest = number
     finally:
@@ -158,9 +156,7 @@ def _finish(round_: Round) -> Snapshot:
     machine.warehouse().compact(2)
     swept = machine.warehouse().sweep(-2, -2)  # a service tells its time to a second
     round_.counts["files swept at the end"] += len(swept)
-    snapshot = round_.assert_whole()
-    assert snapshot is not None
-    return snapshot
+    return round_.assert_whole()
 
 
 def _assert_right(round_: Round, snapshot: Snapshot) -> None:

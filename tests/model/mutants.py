@@ -126,7 +126,7 @@ MUTANTS = (
     _one(
         "an older log is believed",
         "transforms/warehouse/files/older_log.py",
-        "if number > newest.number:",
+        "if number > last:",
         "if number < 0:",
     ),
     _one(

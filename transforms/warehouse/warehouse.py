@@ -86,9 +86,9 @@ class Warehouse:
         Raises `IntegrityError` where the log is damaged or lost.
         """
         snapshot = self.backing.log.newest()
-        if snapshot is None:
-            check_not_older(self.backing, None)
-        return snapshot or Snapshot()
+        if not snapshot.number:
+            check_not_older(self.backing, snapshot)
+        return snapshot
 
     def catalog(self) -> Catalog:
         """The newest snapshot for readers."""

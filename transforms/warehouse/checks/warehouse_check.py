@@ -63,13 +63,13 @@ def warehouse_findings(
         yield Finding(Problem.DAMAGED, store.describe(snapshot_key(number)), problem, REPAIR)
     if later := later_volume(backing, snapshot, listing[MANIFESTS]):
         yield Finding(Problem.DAMAGED, place, later, REPAIR)
-    elif snapshot is None and any(listing.values()):
+    elif not snapshot.number and any(listing.values()):
         what = "there are volumes and no log that names them"
         yield Finding(Problem.MISSING, place, what, REPAIR)
-    elif snapshot is None and not unsound:
+    elif not snapshot.number and not unsound:
         what = "there is no warehouse, or it is empty: is this the right place, and mounted?"
         yield Finding(Problem.MISSING, store.describe(), what, FIRST_LOAD)
-    if snapshot is None:
+    if not snapshot.number:
         return None
     now, infos = store.now(), listing[MANIFESTS]
     for info in snapshot.lacking(infos):

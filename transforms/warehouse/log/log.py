@@ -56,8 +56,8 @@ class Log:
         finally:
             self._is_one_look = was_one_look
 
-    def newest(self) -> Snapshot | None:
-        """The newest snapshot, None where there is none. Raises `IntegrityError`."""
+    def newest(self) -> Snapshot:
+        """The newest snapshot, an empty one where there is none. Raises `IntegrityError`."""
         newest = self._newest
         if newest is None or not (self._is_one_look or self._is_followed_by_none(newest.number)):
             newest = self._newest = self._look()
@@ -72,7 +72,7 @@ class Log:
         following_info, info = asked_together(self._store, self._store.head, keys)
         return following_info is None and info is not None
 
-    def _look(self) -> Snapshot | None:
+    def _look(self) -> Snapshot:
         snapshot, problems = self.newest_sound()
         for problem in problems.values():
             raise IntegrityError(f"{problem}: run strata repair")
@@ -97,10 +97,10 @@ class Log:
             )
         return snapshot
 
-    def newest_sound(self) -> tuple[Snapshot | None, dict[int, str]]:
+    def newest_sound(self) -> tuple[Snapshot, dict[int, str]]:
         """The newest snapshot that can be read, and why later ones cannot, by their numbers.
 
-        Raises `ConfigError` for a snapshot of a newer release.
+        An empty one where none can. Raises `ConfigError` for a snapshot of a newer release.
         """
         problems: dict[int, str] = {}
         for number in reversed(self.numbers()):
@@ -112,7 +112,7 @@ class Log:
                 if number in self.numbers():
                     raise
                 return self.newest_sound()  # much newer ones came since it was listed
-        return None, problems
+        return Snapshot(), problems
 
     def commit(self, change: Change, after: Snapshot | None = None) -> Snapshot:
         """Make the next snapshot from the newest one; returns the newest afterwards.
@@ -123,7 +123,7 @@ class Log:
         """
         lost = 0
         while True:
-            base = after or self.newest() or Snapshot()
+            base = after or self.newest()
             if base.number < lost:
                 raise BusyError(
                     f"{self._store.describe(snapshot_key(lost))} is said to be there and cannot be "
@@ -155,7 +155,8 @@ class Log:
         It is there before any volume is: volumes without a log are one that was lost. Raises
         `ConfigError` where the store cannot keep a log.
         """
-        return self.newest() or self.commit(lambda base: base)
+        newest = self.newest()
+        return newest if newest.number else self.commit(lambda base: base)
 
 
 def snapshot_key(number: int) -> str:

@@ -31,11 +31,8 @@ def merge(backing: Backing, most_partial: int = MOST_PARTIAL) -> list[str]:
     Raises `IntegrityError` where a merged volume does not render to the bytes of its receipts; the
     old volumes then stay as they are.
     """
-    done: list[str] = []
-    while snapshot := backing.log.newest():
-        runs = [*plan_merges(snapshot.history(), most_partial)]
-        if not runs:
-            break
+    done, snapshot = list[str](), backing.log.newest()
+    while runs := [*plan_merges(snapshot.history(), most_partial)]:
         for volumes in runs:
             with scratch_folder(backing.scratch) as scratch:
                 merged = _merge(backing, scratch, volumes, snapshot)
@@ -43,6 +40,7 @@ def merge(backing: Backing, most_partial: int = MOST_PARTIAL) -> list[str]:
             if not _replace(backing.log, old, merged):
                 return done  # another process compacts too: it goes on
             done.append(merged.key)
+        snapshot = backing.log.newest()
     return done
 
 

@@ -38,7 +38,7 @@ def sweep(backing: Backing, grace_seconds: float, orphan_seconds: float) -> list
     """
     store, log = backing.store, backing.log
     snapshot = log.newest()
-    if snapshot is None:
+    if not snapshot.number:
         return []
     listing = listed(store, (*FOLDERS, LOG))
     check_not_older(backing, snapshot, listing[MANIFESTS])

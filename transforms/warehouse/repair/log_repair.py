@@ -60,7 +60,7 @@ def repair(backing: Backing, advance: Advance = lambda _: None) -> Repair:
     # In this order: other processes may go on meanwhile.
     listing = listed(backing.store, (MANIFESTS, STATE))
     sound, unsound = backing.log.newest_sound()
-    if sound or unsound or any(listing.values()):
+    if sound.number or unsound or any(listing.values()):
         work.run(listing, sound, unsound)
     else:
         place = backing.store.describe()
@@ -80,15 +80,14 @@ class Repair:
     snapshot: int = 0
     findings: list[tuple[str, str]] = field(default_factory=list)
 
-    def run(self, listing: _Listing, sound: Snapshot | None, unsound: Mapping[int, str]) -> None:
+    def run(self, listing: _Listing, base: Snapshot, unsound: Mapping[int, str]) -> None:
         """Repair a warehouse of these manifests, and of this log; see `Log.newest_sound`."""
         for number, problem in unsound.items():
             self.say(snapshot_key(number), problem)
-        base = sound or Snapshot()
         bad = {*filter(self._is_damaged, dict.fromkeys(base.files()))}
         completed = self._completed(base.without(bad), listing)
         after = None
-        if unsound or not sound:
+        if unsound or not base.number:
             completed = replace(completed, captures=completed.captures or self._captures())
             # The log goes on beyond all that volumes were built upon: none is later than it.
             after = replace(base, number=max(completed.number, *unsound, 0))
