@@ -6,7 +6,7 @@ What one more ZIP changes are the summary of its shard and the sums.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -33,6 +33,7 @@ from exporters.archive.sums import (
     total,
 )
 from transforms.block_range import BlockRange
+from transforms.coverage import Coverage, union
 from transforms.segments.id_chain import IdChain, IdRun, id_chain
 from transforms.tables.registry import HISTORY_TABLES
 
@@ -168,12 +169,25 @@ class ArchiveIndex:
     def including(self, fresh: Iterable[ShardSummary]) -> ArchiveIndex:
         """The index with shards added or replaced by number, and all sums taken again."""
         shards = {**self.shards, **{summary.number: summary for summary in fresh}}
-        sums = [shard.tables for shard in shards.values()]
-        tables = {
-            table: total([each[table] for each in sums if table in each])
-            for table in HISTORY_TABLES
-        }
+        rows = [shard.row for shard in shards.values()]
+        usual = union(range_of(run) for row in rows for run in row["covered"])
+        tables = {table: _total(rows, table, usual) for table in HISTORY_TABLES}
         return replace(self, tables=tables, shards=dict(sorted(shards.items())))
+
+
+def _total(shards: Collection[Json], table: str, usual: Coverage) -> TableSums:
+    """The sums of a table over the rows of shards, which all together cover `usual`.
+
+    Most tables have the blocks of all others, of which thousands of shards are joined once then.
+    """
+    parts = [(row, row["tables"][table]) for row in shards if table in row["tables"]]
+    sums = [each for _, each in parts]
+    covered = usual
+    if len(sums) < len(shards) or any("covered" in each for each in sums):
+        runs = (each.get("covered", row["covered"]) for row, each in parts)
+        covered = union(map(range_of, chain.from_iterable(runs)))
+    zips, rows, size = (sum(each[name] for each in sums) for name in ("zips", "rows", "bytes"))
+    return TableSums(zips, rows, size, covered)
 
 
 def extent_json(index: ArchiveIndex, extent: Completeness) -> Json:

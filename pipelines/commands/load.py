@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import click
@@ -144,6 +145,7 @@ def _show(
 
 def _loaded(outcome: LoadOutcome) -> Iterator[_Loaded]:
     """The segments that this load added."""
-    for blocks in sorted(outcome.loaded):
-        mine = [receipt for receipt in outcome.receipts if receipt.blocks == blocks]
-        yield blocks, sum(r.rows for r in mine), sum(r.bytes for r in mine)
+    mine = (receipt for receipt in outcome.receipts if receipt.blocks in outcome.loaded)
+    for blocks, receipts in groupby(mine, key=lambda receipt: receipt.blocks):
+        sizes = [(receipt.rows, receipt.bytes) for receipt in receipts]
+        yield blocks, sum(rows for rows, _ in sizes), sum(size for _, size in sizes)

@@ -94,7 +94,7 @@ class SiteStatus:
         """What a run should take: to be loaded, or only to be published."""
         return tuple(sorted({*self.unarchived, *self.not_in_lake}, key=_FIRST))
 
-    @property
+    @cached_property
     def ids(self) -> IdReport:
         """How far the chain of ids of what is loaded is proven, and what contradicts it."""
         return id_report(self.catalog.segment_rows())
