@@ -25,8 +25,7 @@ def _verified(place: Place, control: Control, error: int) -> Ended:
         control.arm()
         return run_strata([*VERIFY])
 
-    # Where the check of the archive has its files; that of the warehouse has them in `scratch`.
-    scratch = place.warehouse / "parts" / "unfinished"
+    scratch = place.warehouse / "scratch"
     control.set(Fault(_OPENING, Action.FAIL, error, 1, FOR_EVER), scratch)
     return in_child(work, place.notes)
 
