@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from transforms.lookups.identities import Identities
 
-_TOGETHER = 2**20
+_TOGETHER = 2**18
 _HIGHS = 2**64
 
 
