@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from exporters.exports.copies import DamagedCopyError
@@ -19,10 +19,9 @@ from transforms.errors import IntegrityError
 from transforms.files import file_version
 from transforms.scratch import scratch_folder
 from transforms.stores.store import content_sha256
-from transforms.warehouse.load.rendering import rendered_table
+from transforms.warehouse.load.rendering import header_line, rendered_body
 from transforms.warehouse.manifests.receipts import Receipt
 
-_CHUNK = 1 << 20
 _REMEDY = "delete it: it is rendered from the warehouse again"
 
 
@@ -73,9 +72,11 @@ def render_part(
     *,
     null: str = "",
 ) -> None:
-    """Keep one table of one segment in `stage`, rendered from its rows; see `rendered_table`."""
-    with scratch_folder(scratch) as folder:
-        header, path = rendered_table(data, folder, receipt, null=null, memory_limit=memory_limit)
-        with path.open("rb") as body:
-            chunks = iter(partial(body.read, _CHUNK), b"")
-            stage.write(receipt.segment, receipt.schema, header, chunks, receipt.rows, folder)
+    """Keep one table of one segment in `stage`, rendered from its rows; see `rendered_body`."""
+    schema = receipt.schema
+    with (
+        scratch_folder(scratch) as folder,
+        closing(rendered_body(data, folder, receipt, null=null, memory_limit=memory_limit)) as body,
+    ):
+        header = header_line(schema.names, null)
+        stage.write(receipt.segment, schema, header, body, receipt.rows, folder)

@@ -87,12 +87,11 @@ def _outcome(
     receipts = [
         one for one in site.warehouse.receipts(sorted(present)) if one.table in HISTORY_TABLES
     ]
-    loaded = frozenset(receipt.blocks for receipt in report.receipts)
     starts = {blocks.first for blocks in segments}
     # A volume has no gap inside, so that no manifest is read.
     runs = contiguous_runs(volume.blocks for volume in catalog.history())
     gaps = tuple(gap for gap in gaps_between(runs) if gap.last + 1 in starts)
-    return LoadOutcome(tuple(segments), loaded, receipts, failures, gaps)
+    return LoadOutcome(tuple(segments), frozenset(report.loaded), receipts, failures, gaps)
 
 
 @at_one_look

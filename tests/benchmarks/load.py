@@ -91,7 +91,7 @@ def load(source: Path, home: Path, wanted: Sequence[str]) -> None:
     warehouse, origin = open_warehouse(home / "warehouse"), Source(FolderStore(source))
     pending = [file for file in warehouse.survey(origin).pending if file.info.key in wanted]
     report = warehouse.load(origin, pending, PartStage(home / "parts"))
-    if report.failures or not report.receipts:
+    if report.failures or not report.loaded:
         raise RuntimeError(f"the load failed: {report.failures}")
 
 

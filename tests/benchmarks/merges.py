@@ -13,6 +13,7 @@ from pathlib import Path
 
 from exporters.zips.staging import PartStage
 from tests.benchmarks.market import write_history
+from transforms.block_range import BlockRange
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.warehouse.warehouse_address import open_warehouse
@@ -46,14 +47,15 @@ def measure(source: Path, home: Path, batch: int) -> Row:
     origin = Source(FolderStore(source))
     pending = warehouse.survey(origin).pending
     stage = PartStage(home / "parts")
-    loaded: set[str] = set()
+    loaded: set[BlockRange] = set()
     began = time.process_time()
     for start in range(0, len(pending), batch):
-        loaded |= {*warehouse.load(origin, pending[start : start + batch], stage).volumes}
+        segments = warehouse.load(origin, pending[start : start + batch], stage).loaded
+        loaded.add(BlockRange(segments[0].first, segments[-1].last))
     cpu = time.process_time() - began
     log = warehouse.backing.log
-    written = {v.key: v.size for number in log.numbers() for v in log.read(number).history()}
-    fresh = sum(size for key, size in written.items() if key in loaded)
+    written = {v.blocks: v.size for number in log.numbers() for v in log.read(number).history()}
+    fresh = sum(size for blocks, size in written.items() if blocks in loaded)
     left = len(warehouse.loaded_catalog().history())
     return Row(batch, fresh, sum(written.values()) - fresh, left, cpu)
 

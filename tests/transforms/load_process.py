@@ -58,9 +58,9 @@ def main() -> None:
         loader.VOLUME_BYTES = 1
     gate = _Gate(options.wait)
     report = load_folder(options.root, options.folder, gate)
-    loaded = sorted({receipt.segment.file_name for receipt in report.receipts})
+    loaded = [str(blocks) for blocks in report.loaded]
     failed = [refusal.reason for refusal in report.failures]
-    print(json.dumps({"loaded": loaded, "failed": failed, "volumes": report.volumes}))
+    print(json.dumps({"loaded": loaded, "failed": failed}))
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ from tests.hostile_zips import (
 from tests.segments_kit import Cell, pg_csv, table_rows
 from tests.transforms.warehouse_kit import (
     MemorySink,
+    blocks_of,
     exact_tables,
     history_segment,
     load_folder,
@@ -208,15 +209,12 @@ def test_a_hostile_segment_is_quarantined_in_words(batch: _Batch, name: str) -> 
 @each_of("name", _WORDS)
 def test_nothing_of_a_hostile_segment_is_loaded(batch: _Batch, name: str) -> None:
     blocks = _PLACES[name]
-    assert [known for known in batch.report.receipts if known.blocks == blocks] == []
+    assert blocks not in batch.report.loaded
     assert blocks.first not in batch.blocks_seen
 
 
 def test_the_good_segments_of_a_hostile_batch_are_loaded(batch: _Batch) -> None:
-    assert {known.blocks for known in batch.report.receipts} == set(_GOOD)
-    assert {(known.blocks, known.table) for known in batch.report.receipts} == {
-        (blocks, table) for blocks in _GOOD for table in HISTORY_TABLES
-    }
+    assert {*batch.report.loaded} == set(_GOOD)
     assert batch.blocks_seen == {blocks.first for blocks in _GOOD}
     for blocks in _GOOD:
         assert all(exact_tables(batch.warehouse, batch.folder / _key(blocks)).values())
@@ -224,14 +222,13 @@ def test_the_good_segments_of_a_hostile_batch_are_loaded(batch: _Batch) -> None:
 
 def test_refused_bytes_are_not_tried_again(batch: _Batch) -> None:
     assert batch.again.pending == ()
-    assert {bad.key: bad.reason for bad in batch.again.known_bad} == batch.reasons
+    assert {bad.key: bad.reason for bad in batch.again.refused} == batch.reasons
 
 
 @each_of("name", _WORDS)
 def test_a_corrected_file_of_the_same_name_is_loaded(batch: _Batch, name: str) -> None:
     blocks = _PLACES[name]
-    tables = {known.table for known in batch.corrected.receipts if known.blocks == blocks}
-    assert tables == set(HISTORY_TABLES)
+    assert blocks in batch.corrected.loaded
 
 
 def test_nothing_is_left_in_quarantine_when_all_is_corrected(batch: _Batch) -> None:
@@ -397,14 +394,14 @@ def test_rivals_for_the_same_blocks_wait_until_one_is_gone(
 ) -> None:
     one, other = _make(make, tmp_path / "s", _GOOD[0])
     warehouse = open_warehouse(tmp_path / "w")
-    assert load_folder(warehouse.cache, tmp_path / "s").receipts == []
+    assert load_folder(warehouse.cache, tmp_path / "s").loaded == []
     reasons = quarantine_reasons(warehouse)
     assert set(reasons) == {one.name, other.name}
     for path, rival in ((one, other), (other, one)):
         assert reasons[path.name].startswith(f"{path.name} covers blocks that {rival.name} covers")
     assert warehouse.catalog().volumes == ()
     other.unlink()
-    assert len(load_folder(warehouse.cache, tmp_path / "s").receipts) == len(HISTORY_TABLES)
+    assert load_folder(warehouse.cache, tmp_path / "s").loaded == [blocks_of(one)]
     assert quarantine_reasons(warehouse) == {}
 
 
@@ -413,7 +410,7 @@ def test_a_gap_is_no_error(tmp_path: Path) -> None:
     warehouse = open_warehouse(tmp_path / "w")
     report = load_folder(warehouse.cache, tmp_path / "s")
     assert report.failures == []
-    assert len(report.volumes) == 2
+    assert len(warehouse.catalog().volumes) == 2
     for segment in segments:
         assert all(exact_tables(warehouse, segment).values())
     assert query(warehouse, "select count(*), max(height) from blocks") == [(2000, 3000)]
@@ -422,9 +419,8 @@ def test_a_gap_is_no_error(tmp_path: Path) -> None:
 def test_another_chain_is_refused_and_the_first_one_loaded(tmp_path: Path) -> None:
     mine, other = _make(two_chains, tmp_path / "s", _GOOD[0])
     warehouse = open_warehouse(tmp_path / "w")
-    assert {
-        known.segment.file_name for known in load_folder(warehouse.cache, tmp_path / "s").receipts
-    } == {mine.name}
+    report = load_folder(warehouse.cache, tmp_path / "s")
+    assert report.loaded == [blocks_of(mine)]
     assert quarantine_reasons(warehouse) == {
         other.name: f"{other.name} belongs to chain other, not to kit-chain: "
         "keep one chain in a source"
@@ -445,7 +441,7 @@ def test_a_rival_of_what_was_loaded_in_the_meantime_is_refused(tmp_path: Path) -
         "kit-chain-1-3-6.zip covers blocks that kit-chain-1-1-4.zip, loaded in the meantime, "
         "covers too: remove the one that is wrong"
     ]
-    assert {known.blocks for known in report.receipts} == {BlockRange(7, 9)}
+    assert report.loaded == [BlockRange(7, 9)]
     assert query(warehouse, "select height from blocks order by 1") == [
         (height,) for height in (1, 2, 3, 4, 7, 8, 9)
     ]

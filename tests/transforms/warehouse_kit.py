@@ -22,7 +22,7 @@ from transforms.verifying.findings import Finding
 from transforms.verifying.verification import Verification
 from transforms.warehouse.checks.warehouse_check import warehouse_findings
 from transforms.warehouse.load.loader import LoadReport
-from transforms.warehouse.load.rendering import rendered_table
+from transforms.warehouse.load.rendering import header_line, rendered_body
 from transforms.warehouse.load.table_load import PartSink
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.data_files import data_key
@@ -162,8 +162,8 @@ def render(warehouse: Warehouse, blocks: BlockRange, table: str, null: str = "")
     (receipt,) = (r for r in catalog.receipts(blocks) if (r.blocks, r.table) == (blocks, table))
     limit, data = backing.rendering_limit, catalog.data_path(blocks, table)
     with scratch_folder(backing.scratch) as scratch:
-        header, body = rendered_table(data, scratch, receipt, null=null, memory_limit=limit)
-        return header + body.read_bytes()
+        body = rendered_body(data, scratch, receipt, null=null, memory_limit=limit)
+        return header_line(receipt.schema.names, null) + b"".join(body)
 
 
 def blocks_of(segment: Path) -> BlockRange:

@@ -21,7 +21,7 @@ from transforms.tables.file_columns import file_columns
 from transforms.warehouse.checks.file_check import rows_problem, types_problem
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.rendering import rendering_problem
-from transforms.warehouse.load.segment_checks import row_counts
+from transforms.warehouse.load.segment_checks import raw_cells
 from transforms.warehouse.load.volume_files import store_volume
 from transforms.warehouse.manifests.data_files import ALL_TABLES, rows_sql
 from transforms.warehouse.manifests.manifest import manifest_receipts, manifest_segments
@@ -121,5 +121,5 @@ def _state_table(con: Connection, receipt: Receipt, path: Path, scratch: Path) -
             f"create table state.main.{name} as select * replace ({first}::bigint as _segment) "  # noqa: S608 - quoted
             f"from {rows} order by _row"
         )
-    counts = row_counts(con, f"state.main.{name} where true")
-    return replace(receipt, raw_cells=counts[first].raw_cells)
+    cells = raw_cells(con, f"state.main.{name} where true")
+    return replace(receipt, raw_cells=cells[first])

@@ -24,20 +24,15 @@ from transforms.warehouse.log.snapshot import Snapshot
 class Survey:
     """A source held against the warehouse.
 
-    `pending` are segments that can be loaded now; `known_bad` those whose very bytes were refused
-    before, or that changed after they were loaded; the inventory's own refusals come on top.
-    `loaded_runs` are the runs of loaded blocks, ascending.
+    `pending` are segments that can be loaded now; `refused` all files that cannot be used, by key:
+    those that the inventory refuses, those whose very bytes were refused before, and those that
+    changed after they were loaded. `loaded_runs` are the runs of loaded blocks, ascending.
     """
 
     inventory: Inventory
     pending: tuple[SegmentFile, ...]
-    known_bad: tuple[Refusal, ...]
+    refused: tuple[Refusal, ...]
     loaded_runs: tuple[BlockRange, ...] = ()
-
-    @property
-    def refused(self) -> tuple[Refusal, ...]:
-        """All files of the source that cannot be used, by key."""
-        return tuple(sorted((*self.inventory.refused, *self.known_bad), key=lambda item: item.key))
 
     @property
     def reasons(self) -> dict[str, str]:
@@ -85,14 +80,15 @@ def survey(
     inventory = source.inventory(contents, objects)
     refusals = {bad.refusal.info: bad.refusal for bad in quarantine if bad.stands(memory_mb)}
     pending: list[SegmentFile] = []
-    known_bad: list[Refusal] = []
+    refused = [*inventory.refused]
     for file in inventory.fresh:
         if contents.at(file.blocks) == file.name:
             if contents.files[file.info.key] not in (file.info.size, UNKNOWN_SIZE):
                 reason = f"{file.info.key} changed after it was loaded, which stays as it is"
-                known_bad.append(Refusal(file.info, reason))
+                refused.append(Refusal(file.info, reason))
         elif file.info in refusals:
-            known_bad.append(refusals[file.info])
+            refused.append(refusals[file.info])
         else:
             pending.append(file)
-    return Survey(inventory, tuple(pending), tuple(known_bad), contents.runs)
+    refused.sort(key=lambda refusal: refusal.key)
+    return Survey(inventory, tuple(pending), tuple(refused), contents.runs)

@@ -38,7 +38,7 @@ def _held(root: Path) -> list[LoadedSegment]:
 
 
 def _loaded(report: LoadReport) -> list[str]:
-    return sorted({str(known.blocks) for known in report.receipts})
+    return sorted(map(str, report.loaded))
 
 
 def _index(folder: Path, *rows: dict[str, str]) -> None:

@@ -68,7 +68,7 @@ def test_whatever_duckdb_says_of_a_segment_its_neighbours_are_loaded_in_few_trie
     assert [one.key for one in report.failures] == names
     for name, refusal in zip(names, report.failures, strict=True):
         assert refusal.reason.startswith(f"{name} cannot be loaded: DuckDB says ")
-    assert {one.blocks.first for one in report.receipts} == {*range(1, _LAST + 1)} - {*_WRONG}
+    assert {blocks.first for blocks in report.loaded} == {*range(1, _LAST + 1)} - {*_WRONG}
     assert [*quarantine_reasons(open_warehouse(tmp_path / "w"))] == sorted(names)
     assert asking.writes <= 4 * _LAST
 

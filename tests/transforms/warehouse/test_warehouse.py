@@ -32,7 +32,6 @@ from transforms.block_range import BlockRange
 from transforms.errors import ConfigError, IntegrityError, RangeError
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
-from transforms.tables.registry import HISTORY_TABLES
 from transforms.verifying.findings import Problem
 from transforms.verifying.verification import Kind, Verification
 from transforms.warehouse.load.volume_files import store_new
@@ -114,7 +113,7 @@ def test_loading_again_changes_nothing(tmp_path: Path, small: Warehouse) -> None
     every = source.inventory().segments
     for files in (_survey(small, tmp_path / "s").pending, every):
         report = small.load(source, files, MemorySink())
-        assert (report.receipts, report.failures, report.volumes) == ([], [], [])
+        assert (report.loaded, report.failures) == ([], [])
     assert {path: (small.cache / path).read_bytes() for path in _files(small)} == before
 
 
@@ -124,8 +123,8 @@ def test_segments_may_be_given_in_any_order(tmp_path: Path) -> None:
     warehouse = open_warehouse(tmp_path / "w")
     source = Source(FolderStore(tmp_path / "s"))
     one, two, three = warehouse.survey(source).pending
-    report = warehouse.load(source, [three, one, two], MemorySink())
-    assert len(report.volumes) == 1
+    warehouse.load(source, [three, one, two], MemorySink())
+    assert len(warehouse.catalog().volumes) == 1
     assert query(warehouse, "select height from blocks") == [(n,) for n in range(1, 7)]
 
 
@@ -135,7 +134,7 @@ def test_a_file_that_changed_after_it_was_loaded_is_reported(
     history_segment(tmp_path / "s", first=3, last=4, tables={"orders": table_rows("orders")})
     survey = _survey(small, tmp_path / "s")
     assert survey.pending == ()
-    assert [bad.reason for bad in survey.known_bad] == [
+    assert [bad.reason for bad in survey.refused] == [
         "kit-chain-1-3-4.zip changed after it was loaded, which stays as it is"
     ]
 
@@ -295,7 +294,7 @@ def test_a_load_is_done_though_nothing_may_be_deleted(
 
     monkeypatch.setattr("transforms.warehouse.warehouse.sweep", refused)
     history_segment(tmp_path / "s", last=2)
-    assert len(load_folder(tmp_path / "w", tmp_path / "s").receipts) == len(HISTORY_TABLES)
+    assert len(load_folder(tmp_path / "w", tmp_path / "s").loaded) == 1
     assert "deleting is refused" in caplog.text
 
 
@@ -405,7 +404,7 @@ def test_the_views_of_a_moved_warehouse_are_written_anew_when_it_is_queried(
             (str(moved.cache),)
         ]
         assert _snapshot(moved) == 2
-    assert len(load_folder(moved.cache, template / "s").receipts) == 0
+    assert len(load_folder(moved.cache, template / "s").loaded) == 0
     assert all(exact_tables(moved, template / "s" / "kit-chain-1-3-4.zip").values())
 
 

@@ -104,7 +104,10 @@ class LocalFiles:
                 os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
             if lacking:
                 self.evict(room=sum(file.size for file in lacking))
-                self._download(lacking)
+                sweep_scratch(self._scratch)
+                with scratch_folder(self._scratch) as scratch:
+                    copy = partial(self._copy, scratch)
+                    [*asked_together(self._store, copy, lacking, _DOWNLOADS)]
             yield
 
     def adopt(self, file: StoredFile, source: Path) -> None:
@@ -154,11 +157,6 @@ class LocalFiles:
         if recheck and content_sha256(path) != file.sha256:
             return f"is damaged: it does not hash to {file.sha256}"
         return ""
-
-    def _download(self, lacking: list[StoredFile]) -> None:
-        sweep_scratch(self._scratch)
-        with scratch_folder(self._scratch) as scratch:
-            [*asked_together(self._store, partial(self._copy, scratch), lacking, _DOWNLOADS)]
 
     def _copy(self, scratch: Path, file: StoredFile) -> None:
         digest, size = hashlib.sha256(), 0

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from transforms.block_range import BlockRange
 from transforms.duck import working_connection
 from transforms.duck_errors import ABOUT_DATA, reason
 from transforms.errors import SegmentError
 from transforms.machine_errors import MemoryLimitError
 from transforms.scratch import scratch_folder
-from transforms.segments.id_chain import IdRun, id_chain
+from transforms.segments.id_chain import id_chain
 from transforms.segments.inventory import Refusal, SegmentFile
 from transforms.segments.prepare import PreparedSegment, prepare, prepare_state
 from transforms.segments.quarantine import QuarantinedFile, copy_key
@@ -26,7 +27,7 @@ from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.load.table_load import PartSink
 from transforms.warehouse.load.volume_files import store_file, store_volume, write_tables
 from transforms.warehouse.log.snapshot import Snapshot
-from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
+from transforms.warehouse.manifests.receipts import LoadedSegment
 from transforms.warehouse.manifests.shapes import Volume
 
 VOLUME_BYTES = 2 * 2**30
@@ -35,16 +36,13 @@ VOLUME_BYTES = 2 * 2**30
 
 @dataclass(slots=True)
 class LoadReport:
-    """What a load did: a receipt per table and segment, a refused file per segment that failed.
+    """What a load did: the segments that it added, and a refused file per segment that failed.
 
-    What another load added in the meantime has no receipt here.
-
-    `volumes` are the keys of the manifests that were added to the warehouse.
+    What another load added in the meantime is neither.
     """
 
-    receipts: list[Receipt] = field(default_factory=list)
+    loaded: list[BlockRange] = field(default_factory=list)
     failures: list[QuarantinedFile] = field(default_factory=list)
-    volumes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +96,15 @@ class Loader:
         base = self.backing.log.begin()
         if self.requires_id_chain:
             _check_ids(self.backing.catalog(base), group)
-        receipts, volume = self._stored(base, group, self.sink)
+        volume = self._stored(base, group, self.sink)
         states = []
         for segment in _due_states(base, group):
             dumped = prepare_state(segment, segment.zip_path.parent / "state")
             if dumped.tables:
-                states.append(self._stored(base, [dumped], None)[1])
+                states.append(self._stored(base, [dumped], None))
         snapshot = self._commit(group, volume, states)
         if any(other.key == volume.key for other in snapshot.volumes):
-            self.report.receipts.extend(receipts)
-            self.report.volumes.append(volume.key)
+            self.report.loaded += [segment.blocks for segment in group]
             return
         # Another process loaded some of these segments while we did.
         catalog = self.backing.catalog(snapshot)
@@ -123,7 +120,7 @@ class Loader:
 
     def _stored(
         self, base: Snapshot, segments: Sequence[PreparedSegment], sink: PartSink | None
-    ) -> tuple[list[Receipt], Volume]:
+    ) -> Volume:
         """Write the files of a volume, see `write_tables`, and put them into the warehouse."""
         size, limit = sum(segment.bytes for segment in segments), self.backing.rendering_limit
         try:
@@ -133,7 +130,7 @@ class Loader:
             ):
                 data, receipts = write_tables(con, scratch, segments, sink)
                 loaded = [_loaded(segment) for segment in segments]
-                return receipts, store_volume(self.backing, con, base, data, loaded, receipts)
+                return store_volume(self.backing, con, base, data, loaded, receipts)
         except ABOUT_DATA as error:
             names = ", ".join(segment.file.name.file_name for segment in segments)
             what = f"{names} cannot be loaded: DuckDB says {reason(error)}"
@@ -172,13 +169,10 @@ class Loader:
 
 def _check_ids(catalog: Catalog, group: Sequence[PreparedSegment]) -> None:
     """Raise `SegmentError` where a segment was not made after the one before it (decision 29)."""
-    before, after = (
-        catalog.segment_at(block)
-        for block in (group[0].blocks.first - 1, group[-1].blocks.last + 1)
-    )
-    runs = [IdRun(each.blocks, each.blocks, each.segment_id, each.previous_id) for each in group]
-    neighbours = [[each.id_run] if each else [] for each in (before, after)]
-    for conflict in id_chain([*neighbours[0], *runs, *neighbours[1]]).contradictions:
+    before = catalog.segment_at(group[0].blocks.first - 1)
+    after = catalog.segment_at(group[-1].blocks.last + 1)
+    segments = (before, *map(_loaded, group), after)
+    for conflict in id_chain(each.id_run for each in segments if each).contradictions:
         raise SegmentError(str(conflict))
 
 

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 
 import duckdb
 
-from transforms.duck import (
-    Connection,
-    naming_large,
-    plain_errors,
-    working_connection,
-)
+from transforms.duck import Connection, naming_large, plain_errors, working_connection
 from transforms.errors import ConfigError, IntegrityError
-from transforms.files import naming_full_disk
 from transforms.memory import RENDERING_LIMIT
 from transforms.warehouse.files.local_files import REMEDY
 from transforms.warehouse.load.row_text import RowText, row_text
@@ -28,37 +22,36 @@ _CHUNK = 1 << 18
 _FORBIDDEN_IN_NULL = ',"\r\n'
 
 
-def rendered_table(
+def rendered_body(
     data: Path | None,
     scratch: Path,
     receipt: Receipt,
     *,
     null: str = "",
     memory_limit: str = RENDERING_LIMIT,
-) -> tuple[bytes, Path]:
+) -> Generator[bytes]:
     """Render one table of one segment as it was dumped, or with another NULL string.
 
-    Returns its header and the file of its body. `data` is the data file that has its rows (None:
-    there are none). Raises `ConfigError` for a NULL string that could be a value, `IntegrityError`
-    where other bytes come than were proven, `MemoryLimitError` where one row takes more than
-    `memory_limit`.
+    Yields what follows its header. `data` is the data file that has its rows (None: there are
+    none). Raises `IntegrityError`, in the end, where other bytes came than were proven, and
+    `MemoryLimitError` where one row takes more than `memory_limit`.
     """
-    check_null(null)
-    path, digest = scratch / "table.csv", hashlib.sha256(receipt.schema.header)
+    digest = hashlib.sha256(receipt.schema.header)
     with (
         working_connection(scratch, size=receipt.bytes, memory_limit=memory_limit) as con,
         readable(str(data), scratch),
         _rendered(con, data, [receipt], scratch, null) as text,
-        naming_full_disk(path),
-        path.open("wb") as file,
     ):
         while chunk := text.read(_CHUNK):
             digest.update(chunk)
-            file.write(chunk)
-    if not null and digest.hexdigest() != receipt.sha256:
-        raise IntegrityError(f"{_difference(receipt, digest.hexdigest())}: {REMEDY}")
-    names = (f'"{name}"' if name == null else name for name in receipt.schema.names)
-    return (",".join(names) + "\n").encode(), path
+            yield chunk
+    if not null and (problem := _difference(receipt, digest.hexdigest())):
+        raise IntegrityError(f"{problem}: {REMEDY}")
+
+
+def header_line(names: Iterable[str], null: str) -> bytes:
+    """The header of a CSV, in which a name that is the NULL string is quoted."""
+    return (",".join(f'"{name}"' if name == null else name for name in names) + "\n").encode()
 
 
 def check_null(null: str) -> None:
@@ -93,23 +86,23 @@ def rendering_problem(
         alike = [*group]
         with _rendered(con, data, alike, scratch) as text:
             for receipt in alike:
-                digest = hashlib.sha256(schema.header)
-                for chunk in _chunks(text, receipt.bytes - len(schema.header)):
+                digest, size = hashlib.sha256(schema.header), receipt.bytes - len(schema.header)
+                while chunk := text.read(min(_CHUNK, size)):
                     digest.update(chunk)
-                if digest.hexdigest() != receipt.sha256:
-                    return _difference(receipt, digest.hexdigest())
-            if text.read(1):
-                return (
-                    f"table {schema.table} of segment {alike[-1].blocks} renders more rows than "
-                    "were loaded"
-                )
+                    size -= len(chunk)
+                if receipt is alike[-1]:
+                    digest.update(text.read(1))  # of a row that was not loaded
+                if problem := _difference(receipt, digest.hexdigest()):
+                    return problem
     return ""
 
 
-def _difference(receipt: Receipt, digest: str) -> str:
+def _difference(receipt: Receipt, sha256: str) -> str:
+    if sha256 == receipt.sha256:
+        return ""
     return (
         f"table {receipt.table} of segment {receipt.blocks} no longer renders to the bytes that "
-        f"were loaded (SHA-256 {digest}, recorded {receipt.sha256})"
+        f"were loaded (SHA-256 {sha256}, recorded {receipt.sha256})"
     )
 
 
@@ -122,21 +115,13 @@ def _rendered(
     null: str = "",
 ) -> Iterator[RowText]:
     """The bodies of consecutive segments of one schema, one after the other."""
-    schema, ends = receipts[0].schema, [receipts[0].blocks, receipts[-1].blocks]
+    schema, first, last = receipts[0].schema, receipts[0].blocks, receipts[-1].blocks
     if data is not None and data.suffix == ".duckdb":
         source = state_sql(schema.table, [data])
     else:
         source = rows_sql(schema.table, schema.columns, [data] if data else [])
-    rows = f"{source} where _segment between {ends[0].first} and {ends[1].first}"
-    segments = " to ".join(dict.fromkeys(map(str, ends)))
-    with naming_large(f"table {schema.table} of segments {segments}", scratch):
+    rows = f"{source} where _segment between {first.first} and {last.first}"
+    with naming_large(f"table {schema.table} of segments {first.first}-{last.last}", scratch):
         texts = con.execute(f"select 1 from {rows} and _raw is not null limit 1").fetchone()  # noqa: S608
         with row_text(con, rows, schema, raw=texts is not None, null=null) as text:
             yield text
-
-
-def _chunks(text: RowText, size: int) -> Iterator[bytes]:
-    """So many bytes of a text, or as many as there are."""
-    while size > 0 and (chunk := text.read(min(_CHUNK, size))):
-        size -= len(chunk)
-        yield chunk

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 
 from transforms.duck import Connection, quote_name, quote_text
@@ -16,41 +15,26 @@ from transforms.tables.registry import primary_key
 from transforms.warehouse.manifests.receipts import Receipt
 
 
-@dataclass(frozen=True, slots=True)
-class RowCounts:
-    """Of one segment: the rows, their least and greatest place, and whether any keeps texts.
+def row_numbers(con: Connection, rows: str) -> dict[int, list[int]]:
+    """Count rows (SQL, with its condition) by first block.
 
-    `raw_cells` are the cells that have their text in `_raw`: how many, by column.
+    Of each segment with any: how many, their least and greatest place, how many keep texts.
     """
-
-    rows: int = 0
-    least: int = 1
-    greatest: int = 0
-    has_texts: bool = False
-    raw_cells: dict[str, int] = field(default_factory=dict)
-
-    def are_numbered(self, rows: int) -> bool:
-        """Whether there are as many rows, numbered from 1, one by one."""
-        return (self.rows, self.least, self.greatest) == (rows, 1, rows)
+    query = "select _segment, count(*), min(_row), max(_row), count(_raw)"
+    counts = con.execute(f"{query} from {rows} group by 1").fetchall()
+    return {first: numbers for first, *numbers in counts}
 
 
-def row_counts(con: Connection, rows: str) -> defaultdict[int, RowCounts]:
-    """Count rows (SQL, with its condition) and their cells, by first block."""
+def raw_cells(con: Connection, rows: str) -> defaultdict[int, dict[str, int]]:
+    """Count the cells of rows (see `row_numbers`) whose text is in `_raw`, by block and column."""
     query = (
-        f"select _segment, count(*), min(_row), max(_row), count(_raw) > 0 "  # noqa: S608 - quoted
-        f"from {rows} group by 1 order by 1"
+        "select _segment, name, count(*) from (select _segment, unnest(map_keys(_raw)) as name "  # noqa: S608 - quoted
+        f"from {rows} and _raw is not null) group by all order by all"
     )
-    counts = defaultdict[int, RowCounts](RowCounts)
-    for first, *numbers in con.execute(query).fetchall():
-        counts[first] = RowCounts(*numbers)
-    if any(segment.has_texts for segment in counts.values()):
-        cells = (
-            "select _segment, name, count(*) from (select _segment, unnest(map_keys(_raw)) as name "  # noqa: S608
-            f"from {rows} and _raw is not null) group by all order by all"
-        )
-        for first, name, count in con.execute(cells).fetchall():
-            counts[first].raw_cells[name] = count
-    return counts
+    cells = defaultdict[int, dict[str, int]](dict)
+    for first, name, count in con.execute(query).fetchall():
+        cells[first][name] = count
+    return cells
 
 
 def check_keys_and_heights(con: Connection, source: str, receipts: Sequence[Receipt]) -> None:

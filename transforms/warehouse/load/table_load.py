@@ -7,7 +7,7 @@ typed, and still exact).
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
@@ -26,7 +26,7 @@ from transforms.tables.file_columns import file_rows
 from transforms.tables.registry import HISTORY_TABLES, Column, TableSchema
 from transforms.warehouse.load.proof import ProofError, proven_body
 from transforms.warehouse.load.row_text import row_text
-from transforms.warehouse.load.segment_checks import check_keys_and_heights, row_counts
+from transforms.warehouse.load.segment_checks import check_keys_and_heights, raw_cells, row_numbers
 from transforms.warehouse.manifests.data_files import empty_sql, rows_sql, write_sql
 from transforms.warehouse.manifests.receipts import Receipt
 
@@ -149,18 +149,20 @@ class TableLoad:
         schema = files[0].schema
         first, last = (file.segment.blocks.first for file in (files[0], files[-1]))
         rows = f"{self._source(schema.columns)} where _segment between {first} and {last}"
-        counts = row_counts(self.con, rows)
-        raw = any(count.has_texts for count in counts.values())
+        numbers = row_numbers(self.con, rows)
+        raw = any(texts for *_, texts in numbers.values())
+        cells = raw_cells(self.con, rows) if raw else defaultdict(dict)
         with row_text(self.con, rows, schema, raw=raw) as text:
             for file in files:
                 self._pass_on(file, proven_body(file, text))
         for file in files:
-            if not counts[file.segment.blocks.first].are_numbered(file.rows):
+            places = numbers.get(file.segment.blocks.first, [0, 1, 0])[:3]
+            if places != [file.rows, 1, file.rows]:
                 raise SegmentError(
                     f"{file.segment.file_name}: table {file.table} has {file.rows} rows by its "
                     "line feeds, but others were read: report it, with the segment"
                 )
-        return [_receipt(file, counts[file.segment.blocks.first].raw_cells) for file in files]
+        return [_receipt(file, cells[file.segment.blocks.first]) for file in files]
 
     def _pass_on(self, file: TableFile, body: Iterable[bytes]) -> None:
         """Read a body to its end, which proves it, for the sink where there is one."""

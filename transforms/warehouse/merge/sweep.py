@@ -7,9 +7,8 @@ of it: so nothing that is the only copy is ever lost to a log that was damaged o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.objects import ObjectInfo
@@ -54,8 +53,13 @@ def sweep(backing: Backing, grace_seconds: float, orphan_seconds: float) -> list
     gone += map(snapshot_key, settled_snapshots(listing[LOG], now - grace_seconds))
     for key in gone:
         store.delete(key)
+
+    def change(newest: Snapshot) -> Snapshot:
+        left = {key: since for key, since in newest.dropped.items() if key not in gone}
+        return replace(newest, dropped=left)
+
     if due:
-        log.commit(partial(_without_dropped, keys={*gone}))
+        log.commit(change)
     return gone
 
 
@@ -68,9 +72,3 @@ def _whole_runs(snapshot: Snapshot, infos: Iterable[ObjectInfo]) -> Sequence[Blo
         if all(sizes.get(file.key) == file.size for file in volume.row_files)
     )
     return [*contiguous_runs(whole)]
-
-
-def _without_dropped(newest: Snapshot, keys: Set[str]) -> Snapshot:
-    """The same, which remembers no more that these files were dropped."""
-    left = {key: since for key, since in newest.dropped.items() if key not in keys}
-    return replace(newest, dropped=left)

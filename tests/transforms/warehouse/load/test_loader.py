@@ -75,14 +75,15 @@ def test_the_sink_gets_the_proven_csv_of_each_history_table_and_of_no_other(held
             assert held.sink.rows[blocks_of(segment), table] == len(decode(csv)[1])
 
 
-def test_a_report_has_a_receipt_for_each_table(held: Held) -> None:
+def test_a_segment_has_a_receipt_for_each_table(held: Held) -> None:
     earlier, later = held.reports
-    assert {(known.blocks, known.table) for known in earlier.receipts} == {
-        (blocks, table) for blocks in (_FIRST, _SECOND) for table in HISTORY_TABLES
-    }
-    assert [known.table for known in later.receipts] == list(HISTORY_TABLES)
+    assert (earlier.loaded, later.loaded) == ([_FIRST, _SECOND], [_THIRD])
     assert earlier.failures == later.failures == []
-    for receipt in earlier.receipts:
+    receipts = held.warehouse.receipts(earlier.loaded)
+    assert {(known.blocks, known.table) for known in receipts} == {
+        (blocks, table) for blocks in earlier.loaded for table in HISTORY_TABLES
+    }
+    for receipt in receipts:
         csv = held.sink.csvs[receipt.blocks, receipt.table]
         assert (receipt.rows, receipt.bytes) == (len(decode(csv)[1]), len(csv))
 
@@ -111,13 +112,13 @@ def test_the_progress_of_a_segment_that_fails_is_told_once(tmp_path: Path) -> No
 
 
 def test_joined_segments_are_one_volume_and_a_gap_parts_them(held: Held) -> None:
-    volumes = _files(held.warehouse, "manifests")
-    assert [name.partition(".")[0] for name in volumes] == [
+    manifests = _files(held.warehouse, "manifests")
+    assert [name.partition(".")[0] for name in manifests] == [
         "000000001-000000020",
         "000000021-000000030",
     ]
-    assert [volume for report in held.reports for volume in report.volumes] == [
-        f"manifests/{name}" for name in volumes
+    assert [volume.key for volume in held.warehouse.catalog().history()] == [
+        f"manifests/{name}" for name in manifests
     ]
 
 
@@ -127,8 +128,8 @@ def test_a_volume_that_has_its_bytes_takes_no_further_segment(
     monkeypatch.setattr(loader, "VOLUME_BYTES", 1)
     for first in (1, 4, 7):
         history_segment(tmp_path / "s", first=first, last=first + 2)
-    report = load_folder(tmp_path / "w", tmp_path / "s")
-    assert len(report.volumes) == 3
+    load_folder(tmp_path / "w", tmp_path / "s")
+    assert len(open_warehouse(tmp_path / "w").catalog().volumes) == 3
     assert len(open_warehouse(tmp_path / "w").receipts()) == 3 * len(HISTORY_TABLES)
 
 
@@ -461,7 +462,7 @@ def test_a_bad_table_of_the_newest_state_refuses_its_segment_alone(tmp_path: Pat
     (refusal,) = report.failures
     assert refusal.key == "kit-chain-1-3-4.zip"
     assert "table parties" in refusal.reason
-    assert {known.blocks for known in report.receipts} == {BlockRange(1, 2)}
+    assert report.loaded == [BlockRange(1, 2)]
     assert query(open_warehouse(tmp_path / "w"), "select max(height) from blocks") == [(2,)]
 
 
@@ -492,5 +493,5 @@ def test_bad_segments_of_a_batch_do_not_cost_many_tries_of_the_others(
     monkeypatch.setattr(loader, "write_tables", counting)
     report = load_folder(tmp_path / "w", tmp_path / "s")
     assert len(report.failures) == len(bad)
-    assert len({known.blocks for known in report.receipts}) == 12 - len(bad)
+    assert len(report.loaded) == 12 - len(bad)
     assert sum(tries) == 24  # the whole once, each segment once more
