@@ -13,10 +13,9 @@ from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
-from transforms.duck import Connection, new_database, quote_name, working_connection
+from transforms.duck import Connection, new_database, quote_name
 from transforms.errors import IntegrityError
 from transforms.lake.parquet_rows import readable_file
-from transforms.scratch import scratch_folder
 from transforms.tables.file_columns import file_columns
 from transforms.warehouse.checks.file_check import rows_problem, types_problem
 from transforms.warehouse.files.backing import Backing
@@ -44,10 +43,7 @@ def take_run(
     """
     data: dict[str, Path] = {}
     by_table = sorted(receipts, key=lambda receipt: (receipt.table, receipt.blocks))
-    with (
-        scratch_folder(backing.scratch) as scratch,
-        working_connection(scratch, memory_limit=backing.rendering_limit) as con,
-    ):
+    with backing.working() as (con, scratch):
         for table, group in groupby(by_table, key=attrgetter("table")):
             its, paths = [*group], files.get(table, ())
             if paths:
@@ -89,10 +85,7 @@ def take_state(backing: Backing, manifest: Path, tables: Mapping[str, Path]) -> 
     `IntegrityError` where it does not render to what its manifest says.
     """
     (segment,) = manifest_segments(manifest)
-    with (
-        scratch_folder(backing.scratch) as scratch,
-        working_connection(scratch, memory_limit=backing.rendering_limit) as con,
-    ):
+    with backing.working() as (con, scratch):
         path = scratch / "state.duckdb"
         receipts = [r for r in manifest_receipts([manifest]) if r.table in tables]
         with new_database(con, path, "state", sum(receipt.bytes for receipt in receipts)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from transforms.duck import Connection, naming_large, working_connection
+from transforms.duck import Connection, naming_large
 from transforms.errors import IntegrityError
 from transforms.tables.file_columns import file_rows
 from transforms.warehouse.files.backing import Backing
@@ -21,8 +21,8 @@ from transforms.warehouse.manifests.shapes import Volume
 
 def write_state(backing: Backing, state: Volume, receipt: Receipt, path: Path) -> None:
     """Write a table of a current state, whose file is held, by its receipt; see `write_file`."""
-    file, limit = state.database, backing.rendering_limit
-    with working_connection(path.parent, size=file.size, memory_limit=limit) as con:
+    file = state.database
+    with backing.working(file.size) as (con, _):
         write_file(con, state_sql(receipt.table, [backing.files.path(file)]), receipt, path)
 
 

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import duckdb
 
-from transforms.duck import Connection, naming_large, quote_files, working_connection
+from transforms.duck import Connection, naming_large, quote_files
 from transforms.duck_files import FOREIGN_LOG, log_beside
 from transforms.lookups.index_file import open_index
 from transforms.lookups.lookup_tables import prove_lookups
 from transforms.objects import StoredFile
-from transforms.scratch import scratch_folder
 from transforms.stores.store import object_sha256
 from transforms.tables.file_columns import OWN_TYPES, FileColumn, duck_type, file_columns
 from transforms.tables.registry import fold_case
@@ -60,10 +59,9 @@ def _problem(backing: Backing, volume: Volume, file: StoredFile) -> str:
     size = volume.size if is_index else file.size
     try:
         with (
-            scratch_folder(backing.scratch) as scratch,
             files.hold(needed),
             # An error may make DuckDB refuse everything that follows: it ends the instance.
-            working_connection(scratch, size=size, memory_limit=backing.rendering_limit) as con,
+            backing.working(size) as (con, scratch),
             naming_large(str(files.path(file)), scratch),
         ):
             if not is_index:

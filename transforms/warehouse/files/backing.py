@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from transforms.duck import Connection, working_connection
 from transforms.memory import MEMORY_MB, memory_text, rendering_text
+from transforms.scratch import scratch_folder
 from transforms.stores.store import Store
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.files.local_files import MOST_CACHE_BYTES, LocalFiles
@@ -51,6 +55,18 @@ class Backing:
     def scratch(self) -> Path:
         """Where unfinished files lie."""
         return self.cache / "scratch"
+
+    @contextmanager
+    def working(self, size: int | None = None) -> Iterator[tuple[Connection, Path]]:
+        """Open a DuckDB that renders data files, and a folder for unfinished ones.
+
+        See `working_connection` for `size`.
+        """
+        with (
+            scratch_folder(self.scratch) as scratch,
+            working_connection(scratch, size=size, memory_limit=self.rendering_limit) as con,
+        ):
+            yield con, scratch
 
     def catalog(self, snapshot: Snapshot) -> Catalog:
         """A snapshot for its readers."""

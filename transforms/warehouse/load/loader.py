@@ -11,11 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from transforms.block_range import BlockRange
-from transforms.duck import working_connection
 from transforms.duck_errors import ABOUT_DATA, reason
 from transforms.errors import SegmentError
 from transforms.machine_errors import MemoryLimitError
-from transforms.scratch import scratch_folder
 from transforms.segments.id_chain import id_chain
 from transforms.segments.inventory import Refusal, SegmentFile
 from transforms.segments.prepare import PreparedSegment, prepare, prepare_state
@@ -122,12 +120,9 @@ class Loader:
         self, base: Snapshot, segments: Sequence[PreparedSegment], sink: PartSink | None
     ) -> Volume:
         """Write the files of a volume, see `write_tables`, and put them into the warehouse."""
-        size, limit = sum(segment.bytes for segment in segments), self.backing.rendering_limit
+        size = sum(segment.bytes for segment in segments)
         try:
-            with (
-                scratch_folder(self.scratch) as scratch,
-                working_connection(scratch, size=size, memory_limit=limit) as con,
-            ):
+            with self.backing.working(size) as (con, scratch):
                 data, receipts = write_tables(con, scratch, segments, sink)
                 loaded = [_loaded(segment) for segment in segments]
                 return store_volume(self.backing, con, base, data, loaded, receipts)

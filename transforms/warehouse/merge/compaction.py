@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from transforms.block_range import BlockRange
-from transforms.duck import Connection, working_connection
+from transforms.duck import Connection
 from transforms.errors import IntegrityError
-from transforms.scratch import scratch_folder
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.rendering import rendering_problem
 from transforms.warehouse.load.volume_files import store_volume
@@ -34,8 +33,7 @@ def merge(backing: Backing, most_partial: int = MOST_PARTIAL) -> list[str]:
     done, snapshot = list[str](), backing.log.newest()
     while runs := [*plan_merges(snapshot.history(), most_partial)]:
         for volumes in runs:
-            with scratch_folder(backing.scratch) as scratch:
-                merged = _merge(backing, scratch, volumes, snapshot)
+            merged = _merge(backing, volumes, snapshot)
             old = {volume.key for volume in volumes}
             if not _replace(backing.log, old, merged):
                 return done  # another process compacts too: it goes on
@@ -56,15 +54,13 @@ def _replace(log: Log, old: set[str], merged: Volume) -> bool:
     return any(volume.key == merged.key for volume in log.commit(change).volumes)
 
 
-def _merge(
-    backing: Backing, scratch: Path, volumes: Sequence[Volume], snapshot: Snapshot
-) -> Volume:
+def _merge(backing: Backing, volumes: Sequence[Volume], snapshot: Snapshot) -> Volume:
     """Write the merged volume and prove it; returns it as a snapshot will list it."""
     catalog = backing.catalog(snapshot)
     blocks = BlockRange(volumes[0].blocks.first, volumes[-1].blocks.last)
     segments, receipts = catalog.segments(blocks), catalog.receipts(blocks)
     shapes, data = shapes_of(receipts), dict[str, Path]()
-    with working_connection(scratch, memory_limit=backing.rendering_limit) as con:
+    with backing.working() as (con, scratch):
         for table in sorted({table for volume in volumes for table in volume.data}):
             files = [volume.data[table] for volume in volumes if table in volume.data]
             mine = [receipt for receipt in receipts if receipt.table == table]

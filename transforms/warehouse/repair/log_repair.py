@@ -15,11 +15,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from transforms.block_range import BlockRange
-from transforms.duck import working_connection
 from transforms.duck_files import FOREIGN_LOG, remove_log
 from transforms.errors import IntegrityError
 from transforms.objects import ObjectInfo, StoredFile
-from transforms.scratch import scratch_folder
 from transforms.spam.capture_tables import capture_rows
 from transforms.stores.store import read_as_is
 from transforms.warehouse.files.backing import Backing
@@ -176,12 +174,8 @@ class Repair:
 
     def _new_index(self, volume: Volume) -> StoredFile | None:
         """The index file of a volume, made from its tables; None where these have no look-ups."""
-        files, scratch_root = self.backing.files, self.backing.scratch
-        with (
-            files.hold(volume.data.values()),
-            scratch_folder(scratch_root) as scratch,
-            working_connection(scratch, memory_limit=self.backing.rendering_limit) as con,
-        ):
+        files = self.backing.files
+        with files.hold(volume.data.values()), self.backing.working() as (con, scratch):
             path = write_index(con, scratch, volume_sources(files, volume))
             return store_new(self.backing, INDEX, volume.blocks, path) if path else None
 
