@@ -73,10 +73,8 @@ def render_part(
     null: str = "",
 ) -> None:
     """Keep one table of one segment in `stage`, rendered from its rows; see `rendered_body`."""
-    schema = receipt.schema
     with (
         scratch_folder(scratch) as folder,
         closing(rendered_body(data, folder, receipt, null=null, memory_limit=memory_limit)) as body,
     ):
-        header = header_line(schema.names, null)
-        stage.write(receipt.segment, schema, header, body, receipt.rows, folder)
+        stage.write(receipt, body, folder, header_line(receipt.schema.names, null))

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from exporters.zip_names import NameStyle, csv_name, zip_name
 from exporters.zips.runs import DEFAULT_LEVEL
 from transforms.block_range import BlockRange
 from transforms.files import link
 from transforms.scratch import sweep_scratch
-from transforms.segments.segment_name import SegmentName
-from transforms.tables.registry import HISTORY_TABLES, TableSchema
+from transforms.tables.registry import HISTORY_TABLES
+
+if TYPE_CHECKING:
+    from transforms.segments.segment_zip import TableFile
+    from transforms.warehouse.manifests.receipts import Receipt
 
 _KEPT_SECONDS = 7 * 24 * 3600
 
@@ -39,33 +42,25 @@ class PartStage:
         return self.root / "unfinished"
 
     def write(
-        self,
-        segment: SegmentName,
-        schema: TableSchema,
-        header: bytes,
-        body: Iterable[bytes],
-        rows: int,
-        scratch: Path,
+        self, csv: TableFile | Receipt, body: Iterable[bytes], scratch: Path, header: bytes = b""
     ) -> None:
         """Keep one table of one segment as a part, replacing an earlier one.
 
-        Only the tables of the network's history are kept. What `body` raises passes through, and
-        then nothing is kept. Unfinished files lie in `scratch`, on the stage's own file system.
+        `body` follows its header, or `header` where that is another. What `body` raises passes
+        through, and then nothing is kept. Unfinished files lie in `scratch`, on the stage's own
+        file system.
         """
         # Whoever only looks at what waits neither writes nor reads a ZIP.
         from exporters.zips.part_zip import write_part_zip
 
-        if schema.table not in HISTORY_TABLES:
-            deque(body, maxlen=0)  # the caller proves the text while it is read
-            return
-        identity = (segment.chain_id, schema.table)
+        segment, identity = csv.segment, (csv.segment.chain_id, csv.table)
         path = self.path(*identity, segment.blocks)
         part = write_part_zip(
             path,
             csv_name(*identity, segment.version, segment.blocks, self.style),
-            header,
+            header or csv.schema.header,
             body,
-            rows,
+            csv.rows,
             self.level,
             scratch=scratch,
         )

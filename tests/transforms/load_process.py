@@ -16,8 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tests.transforms.warehouse_kit import MemorySink, load_folder
-from transforms.segments.segment_name import SegmentName
-from transforms.tables.registry import TableSchema
+from transforms.segments.segment_zip import TableFile
 from transforms.warehouse.load import loader
 
 
@@ -28,19 +27,11 @@ class _Gate(MemorySink):
         super().__init__()
         self._wait = wait
 
-    def write(
-        self,
-        segment: SegmentName,
-        schema: TableSchema,
-        header: bytes,
-        body: Iterable[bytes],
-        rows: int,
-        scratch: Path,
-    ) -> None:
+    def write(self, csv: TableFile, body: Iterable[bytes], scratch: Path) -> None:
         if self._wait is not None:
             self._wait.read_bytes()
             self._wait = None
-        super().write(segment, schema, header, body, rows, scratch)
+        super().write(csv, body, scratch)
 
 
 def main() -> None:

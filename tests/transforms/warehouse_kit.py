@@ -14,10 +14,11 @@ from transforms.block_range import BlockRange
 from transforms.objects import StoredFile
 from transforms.scratch import scratch_folder
 from transforms.segments.segment_name import SegmentName
+from transforms.segments.segment_zip import TableFile
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import content_sha256
-from transforms.tables.registry import TableSchema, known_table, known_tables
+from transforms.tables.registry import known_table, known_tables
 from transforms.verifying.findings import Finding
 from transforms.verifying.verification import Verification
 from transforms.warehouse.checks.warehouse_check import warehouse_findings
@@ -50,18 +51,10 @@ class MemorySink:
         self.csvs: dict[tuple[BlockRange, str], bytes] = {}
         self.rows: dict[tuple[BlockRange, str], int] = {}
 
-    def write(
-        self,
-        segment: SegmentName,
-        schema: TableSchema,
-        header: bytes,
-        body: Iterable[bytes],
-        rows: int,
-        scratch: Path,
-    ) -> None:
-        key = (segment.blocks, schema.table)
-        self.csvs[key] = header + b"".join(body)
-        self.rows[key] = rows
+    def write(self, csv: TableFile, body: Iterable[bytes], scratch: Path) -> None:
+        key = (csv.segment.blocks, csv.table)
+        self.csvs[key] = csv.schema.header + b"".join(body)
+        self.rows[key] = csv.rows
 
 
 HELD_STATES = ("accounts", "network_parameters", "orders_live", "parties")

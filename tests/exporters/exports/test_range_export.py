@@ -224,10 +224,9 @@ def deflated_otherwise(asked: Asked) -> Asked:
     site = asked.site
     shutil.rmtree(site.root / "archive")
     (receipt,) = (one for one in site.warehouse.receipts([SECOND]) if one.table == "orders")
-    header = receipt.schema.header
-    body = [render(site.warehouse, SECOND, "orders").removeprefix(header)]
+    body = [render(site.warehouse, SECOND, "orders").removeprefix(receipt.schema.header)]
     stage = PartStage(site.stage.root, level=2)
-    stage.write(receipt.segment, receipt.schema, header, body, receipt.rows, stage.scratch)
+    stage.write(receipt, body, stage.scratch)
     site.publish([SECOND], ["orders"])
     return asked
 

@@ -173,8 +173,7 @@ def test_a_part_of_another_text_or_without_its_hash_is_rendered_again(
 ) -> None:
     receipts = {r.blocks: r for r in site.warehouse.receipts(ALL) if r.table == "blocks"}
     other = receipts[ALL[0]]
-    header = other.schema.header
-    site.stage.write(other.segment, other.schema, header, [b"x\n"], 1, site.scratch())
+    site.stage.write(replace(other, rows=1), [b"x\n"], site.scratch())
     site.render_part(receipts[ALL[1]], site.stage)
     unknown = site.stage.path(KIT_CHAIN, "blocks", ALL[1])
     unknown.with_name(f"{unknown.name}.sha256").unlink()

@@ -16,8 +16,7 @@ from tests.transforms.warehouse_kit import (
     load_folder,
     quarantine_reasons,
 )
-from transforms.segments.segment_name import SegmentName
-from transforms.tables.registry import TableSchema
+from transforms.segments.segment_zip import TableFile
 from transforms.warehouse.warehouse_address import open_warehouse
 
 _CHAIN = "kit-chain"
@@ -39,19 +38,11 @@ class _AskingSink(MemorySink):
         self.writes = 0
         self._statements = statements
 
-    def write(
-        self,
-        segment: SegmentName,
-        schema: TableSchema,
-        header: bytes,
-        body: Iterable[bytes],
-        rows: int,
-        scratch: Path,
-    ) -> None:
-        super().write(segment, schema, header, body, rows, scratch)
-        if schema.table == "orders":
+    def write(self, csv: TableFile, body: Iterable[bytes], scratch: Path) -> None:
+        super().write(csv, body, scratch)
+        if csv.table == "orders":
             self.writes += 1
-            if statement := self._statements.get(segment.blocks.first):
+            if statement := self._statements.get(csv.segment.blocks.first):
                 duckdb.connect().execute(statement)
 
 

@@ -12,10 +12,9 @@ from tests.transforms.warehouse_kit import (
     volume_files,
 )
 from transforms.objects import ObjectInfo
-from transforms.segments.segment_name import SegmentName
+from transforms.segments.segment_zip import TableFile
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
-from transforms.tables.registry import TableSchema
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.repair.log_repair import repair
 from transforms.warehouse.warehouse import Warehouse
@@ -29,19 +28,11 @@ class _Interrupted(MemorySink):
         super().__init__()
         self._first: Callable[[], object] | None = first
 
-    def write(
-        self,
-        segment: SegmentName,
-        schema: TableSchema,
-        header: bytes,
-        body: Iterable[bytes],
-        rows: int,
-        scratch: Path,
-    ) -> None:
+    def write(self, csv: TableFile, body: Iterable[bytes], scratch: Path) -> None:
         if self._first is not None:
             first, self._first = self._first, None
             first()
-        super().write(segment, schema, header, body, rows, scratch)
+        super().write(csv, body, scratch)
 
 
 def _load(warehouse: Warehouse, source: Source, names: Iterable[str], sink: MemorySink) -> None:

@@ -18,12 +18,11 @@ import duckdb
 
 from transforms.duck import Connection
 from transforms.errors import SegmentError
-from transforms.segments.segment_name import SegmentName
 from transforms.segments.segment_zip import TableFile
 from transforms.tables.conform import typed_rows
 from transforms.tables.dialect import read_sql
 from transforms.tables.file_columns import file_rows
-from transforms.tables.registry import HISTORY_TABLES, Column, TableSchema
+from transforms.tables.registry import HISTORY_TABLES, Column
 from transforms.warehouse.load.proof import ProofError, proven_body
 from transforms.warehouse.load.row_text import row_text
 from transforms.warehouse.load.segment_checks import check_keys_and_heights, raw_cells, row_numbers
@@ -36,16 +35,8 @@ _MAX_MESSAGE = 300
 class PartSink(Protocol):
     """Where a table's proven CSV goes while it passes: the parts that are published later."""
 
-    def write(
-        self,
-        segment: SegmentName,
-        schema: TableSchema,
-        header: bytes,
-        body: Iterable[bytes],
-        rows: int,
-        scratch: Path,
-    ) -> None:
-        """Store one table of one segment, all of it or, if `body` raises, nothing.
+    def write(self, csv: TableFile, body: Iterable[bytes], scratch: Path) -> None:
+        """Store a header and its body, all of it or, if `body` raises, nothing.
 
         Unfinished files may lie in `scratch`.
         """
@@ -169,8 +160,7 @@ class TableLoad:
         if self.sink is None:
             deque(body, maxlen=0)
         else:
-            header = file.schema.header
-            self.sink.write(file.segment, file.schema, header, body, file.rows, self.scratch)
+            self.sink.write(file, body, self.scratch)
 
 
 def _receipt(file: TableFile, raw_cells: Mapping[str, int]) -> Receipt:
