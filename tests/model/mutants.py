@@ -42,7 +42,7 @@ def _one(name: str, file: str, old: str, new: str) -> Mutant:
     return Mutant(name, ((file, old, new),))
 
 
-_DELETE_OLD = "for key in old:\n                backing.store.delete(key)"
+_DELETE_OLD = "for volume in volumes:\n            backing.store.delete(volume.key)"
 
 MUTANTS = (
     _one(
@@ -96,14 +96,14 @@ MUTANTS = (
     _one(
         "merging deletes the old volumes after the commit",
         _MERGING,
-        "            done.append(",
-        f"            {_DELETE_OLD}\n            done.append(",
+        "        done.append(",
+        f"        {_DELETE_OLD}\n        done.append(",
     ),
     _one(
         "merging deletes the old volumes before the commit",
         _MERGING,
-        "            if not _replace(backing.log, old, merged):",
-        f"            {_DELETE_OLD}\n            if not _replace(backing.log, old, merged):",
+        "        snapshot = _replaced(",
+        f"        {_DELETE_OLD}\n        snapshot = _replaced(",
     ),
     _one(
         "a load does not look whether its blocks are there by now",

@@ -100,7 +100,10 @@ class Loader:
             dumped = prepare_state(segment, segment.zip_path.parent / "state")
             if dumped.tables:
                 states.append(self._stored(base, [dumped], None))
-        snapshot = self._commit(group, volume, states)
+        chain_id, keys = group[0].file.name.chain_id, [each.file.info.key for each in group]
+        snapshot = self.backing.log.commit(
+            lambda newest: newest.with_added(chain_id, [volume, *states]).quarantined((), keys)
+        )
         if any(other.key == volume.key for other in snapshot.volumes):
             self.report.loaded += [segment.blocks for segment in group]
             return
@@ -130,17 +133,6 @@ class Loader:
             names = ", ".join(segment.file.name.file_name for segment in segments)
             what = f"{names} cannot be loaded: DuckDB says {reason(error)}"
             raise SegmentError(f"{what}: report it, with the segment") from error
-
-    def _commit(
-        self, group: Sequence[PreparedSegment], volume: Volume, states: Sequence[Volume]
-    ) -> Snapshot:
-        keys = [segment.file.info.key for segment in group]
-
-        def change(newest: Snapshot) -> Snapshot:
-            grown = newest.with_added(group[0].file.name.chain_id, [volume, *states])
-            return grown.quarantined((), keys)
-
-        return self.backing.log.commit(change)
 
     def _refuse(
         self, file: SegmentFile, error: SegmentError | MemoryLimitError, copy: Path

@@ -79,9 +79,7 @@ class TableLoad:
     def _write_nothing(self, files: Sequence[TableFile]) -> None:
         """Load files that are nothing but a header, of which a run has no data file."""
         if isinstance(self.place, str):
-            schema = files[0].schema
-            rows = empty_sql(schema.table, schema.columns)
-            self.con.execute(f"create table {self.place} as {rows}")
+            self.con.execute(f"create table {self.place} as {self._rows(files, exact=False)}")
         for file in files:
             self._pass_on(file, ())
 

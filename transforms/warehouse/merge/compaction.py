@@ -31,18 +31,16 @@ def merge(backing: Backing, most_partial: int = MOST_PARTIAL) -> list[str]:
     old volumes then stay as they are.
     """
     done, snapshot = list[str](), backing.log.newest()
-    while runs := [*plan_merges(snapshot.history(), most_partial)]:
-        for volumes in runs:
-            merged = _merge(backing, volumes, snapshot)
-            old = {volume.key for volume in volumes}
-            if not _replace(backing.log, old, merged):
-                return done  # another process compacts too: it goes on
-            done.append(merged.key)
-        snapshot = backing.log.newest()
+    while volumes := next(plan_merges(snapshot.history(), most_partial), ()):
+        merged = _merge(backing, volumes, snapshot)
+        snapshot = _replaced(backing.log, {volume.key for volume in volumes}, merged)
+        if all(volume.key != merged.key for volume in snapshot.volumes):
+            break  # another process compacts too: it goes on
+        done.append(merged.key)
     return done
 
 
-def _replace(log: Log, old: set[str], merged: Volume) -> bool:
+def _replaced(log: Log, old: set[str], merged: Volume) -> Snapshot:
     """Name the merged volume instead of the old ones, if all of them are still named."""
 
     def change(newest: Snapshot) -> Snapshot:
@@ -51,7 +49,7 @@ def _replace(log: Log, old: set[str], merged: Volume) -> bool:
             return newest
         return newest.with_volumes([*rest, merged])
 
-    return any(volume.key == merged.key for volume in log.commit(change).volumes)
+    return log.commit(change)
 
 
 def _merge(backing: Backing, volumes: Sequence[Volume], snapshot: Snapshot) -> Volume:
