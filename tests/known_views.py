@@ -18,7 +18,6 @@ from typing import Any
 
 from tests.weed_kit import SESSION
 from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.views import catalog_file
 from transforms.warehouse.views.catalog_file import CatalogFile
 
 _write = CatalogFile.write
@@ -50,14 +49,14 @@ def _take_or_write(self: CatalogFile, path: Path, catalog: Catalog, former: Any 
         views = kept.with_suffix(".views")
         if not kept.exists():
             record = _write(self, path, catalog, former)
-            views.write_text(record.views)
+            views.write_text(record["views"])
             unfinished = kept.with_suffix(f".{os.getpid()}")
             shutil.copyfile(path, unfinished)
             unfinished.rename(kept)
             return record
-        if former is None or former.views != views.read_text():
+        if former is None or former["views"] != views.read_text():
             shutil.copyfile(kept, path)
-            former = vars(catalog_file)["_Record"](views=views.read_text())
+            former = {"views": views.read_text()}
     return _write(self, path, catalog, former)
 
 

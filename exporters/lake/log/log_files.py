@@ -144,8 +144,8 @@ def _actions(name: str, data: bytes) -> Iterator[Action]:
         if sealed and sealed != hashlib.sha256(data.partition(b"\n")[2]).hexdigest():
             raise IntegrityError(f"{name} is not as it was written")
     for row in rows:
-        wanted = {name: (row.get("protocol") or {}).get(name) or 0 for name in PROTOCOL}
-        if any(wanted[name] > PROTOCOL[name] for name in PROTOCOL):
+        wanted = row.get("protocol") or {}
+        if any((wanted.get(name) or 0) > known for name, known in PROTOCOL.items()):
             raise IntegrityError(f"another program has raised its protocol, in {name}")
         yield row
 

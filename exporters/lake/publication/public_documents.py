@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +19,6 @@ from exporters.archive.public_sql import (
     PUBLIC_SQL,
     PUBLIC_TYPES,
     sealed_sql,
-    unsealed_sql,
 )
 from exporters.archive.sound_documents import CONDITIONS
 from exporters.lake.lake_files import Lake, lake_tables
@@ -63,9 +61,10 @@ class PublicDocuments:
         public = self.public_lake()
         if not public.tables:
             return False
-        statements = public.statements()
-        if sql and database and self._is_same(statements, sql[0], database[0]):
-            return False
+        if sql and database:
+            sha256 = content_sha256(database[0])
+            if sql[0] == sealed_sql(public.statements(), sha256):
+                return False
         with scratch_folder(self.scratch) as folder:
             sealed, path = self.make(public, folder), folder / PUBLIC_DATABASE
             version, kind = database[1] if database else None, PUBLIC_TYPES[PUBLIC_DATABASE]
@@ -81,21 +80,15 @@ class PublicDocuments:
             public.write_database(folder / PUBLIC_DATABASE, scratch)
         return sealed_sql(public.statements(), content_sha256(folder / PUBLIC_DATABASE))
 
-    def _is_same(self, statements: str, sql: bytes, database: bytes) -> bool:
-        """Whether documents are of these statements, and of each other."""
-        with suppress(IntegrityError):  # damaged, it is made again
-            before = unsealed_sql(sql, self.lake.archive.place(PUBLIC_SQL))
-            return before == (statements, content_sha256(database))
-        return False
-
     def public_lake(self) -> PublicLake:
         """What the lake has now."""
         names = self.lake.look()
         shapes = {table.name: table.shape for table in catalog_tables(self.catalog)}
         history = self.catalog.history()
         asked = asked_together(self.lake.archive.store, self._files, names)
-        files: dict[str, Sequence[ActiveFile]] = dict(zip(names, asked, strict=True))
-        files = {name: its for name, its in files.items() if its}
+        files: dict[str, Sequence[ActiveFile]] = {
+            name: its for name, its in zip(names, asked, strict=True) if its
+        }
         state = files.pop(STATE_MANIFEST, ())
         manifests = [self._address(MANIFESTS, file) for file in files.pop(MANIFESTS, ())]
         if files:  # those that no segment has rows of are there, too

@@ -10,18 +10,17 @@ from __future__ import annotations
 import hashlib
 import logging
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from transforms.duck import new_database, working_connection
 from transforms.duck_files import log_beside, remove_log
-from transforms.errors import IntegrityError
 from transforms.files import commit_file, new_file
 from transforms.scratch import scratch_folder
-from transforms.sealed import seal, unseal
+from transforms.sealed import read_sealed, seal
 from transforms.stores.store import content_sha256
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.catalog import Catalog
@@ -34,13 +33,8 @@ _CHANGED = (
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
-    """Hashes of a file, of what it shows by which code, of the text of its views; or nothing."""
-
-    file: str = ""
-    content: str = ""
-    views: str = ""
+_Record = Mapping[str, str]
+"""Hashes: `file`, of `content` (what it shows by which code), of the text of its `views`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +50,7 @@ class CatalogFile:
 
     def is_made(self, catalog: Catalog) -> bool:
         """Whether the file of this snapshot is there, as it was made."""
-        return self._record().content == self._content(catalog) and self._is_as_made(self.path)
+        return self._record().get("content") == self._content(catalog) and self._is_as_made()
 
     def make(self, catalog: Catalog) -> None:
         """Make the file of this snapshot; one caller at a time.
@@ -66,33 +60,31 @@ class CatalogFile:
         """
         with scratch_folder(self.backing.scratch) as scratch:
             fresh, former = scratch / CURRENT, None
-            if self.path.is_file():
+            if self._is_as_made():
+                former = self._record()
                 shutil.copyfile(self.path, fresh)
-                if self._is_as_made(fresh):
-                    former = self._record()
-                else:
-                    _log.warning(_CHANGED, self.path)
+            elif self.path.is_file():
+                _log.warning(_CHANGED, self.path)
             record = self.write(fresh, catalog, former)
             fresh.chmod(0o444)
             remove_log(self.path)
             commit_file(fresh, self.path)
             # A kill before this line leaves the record of another file: this one is made again.
             with new_file(self._record_path, scratch) as file:
-                file.write(seal(asdict(record)))
+                file.write(seal(record))
 
     @property
     def _record_path(self) -> Path:
         return self.path.with_suffix(".json")
 
     def _record(self) -> _Record:
-        with suppress(OSError, IntegrityError, TypeError):  # the last: of another release
-            return _Record(**unseal(self._record_path.read_bytes(), str(self._record_path)))
-        return _Record()
+        return read_sealed(self._record_path)
 
-    def _is_as_made(self, file: Path) -> bool:
-        """Whether it, or a copy of it, is the file that was made last."""
+    def _is_as_made(self) -> bool:
+        """Whether it is the file that was made last."""
         with suppress(OSError):  # it is made again, and what hinders that is told then
-            return not log_beside(self.path) and content_sha256(file) == self._record().file
+            record = self._record()
+            return not log_beside(self.path) and content_sha256(self.path) == record.get("file")
         return False
 
     def _content(self, catalog: Catalog) -> str:
@@ -108,13 +100,14 @@ class CatalogFile:
 
         catalog.files.bring(catalog.snapshot.readable())
         views = catalog_views(catalog)
-        record, statements = _Record("", self._content(catalog), _hash(views.fixed)), views.all
-        if former is not None and record.views == former.views:
+        statements, fixed = views.all, _hash(views.fixed)
+        if former is not None and former["views"] == fixed:
             statements = [*views.lists, *views.states]
         else:
             path.unlink(missing_ok=True)
         run_statements(path, statements)
-        return replace(record, file=content_sha256(path))
+        content = self._content(catalog)
+        return {"file": content_sha256(path), "content": content, "views": fixed}
 
 
 def run_statements(path: Path, statements: Iterable[str]) -> None:

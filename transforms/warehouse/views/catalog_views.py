@@ -12,6 +12,8 @@ from transforms.warehouse.manifests.data_files import ALL_TABLES
 from transforms.warehouse.manifests.shapes import Shape, Volume
 from transforms.warehouse.views.table_views import ViewedTable, Views, absent_names
 
+_CAPTURES_MEANING = "What a core node said of each party's spam counters, newest."
+
 
 def catalog_views(catalog: Catalog) -> Views:
     """All views of a snapshot, whose files are on this machine."""
@@ -81,20 +83,13 @@ def _merged(name: str, volumes: Sequence[Volume]) -> Shape:
 def capture_tables(
     catalog: Catalog, listed: Callable[[Sequence[str]], str], kind: str
 ) -> Iterator[str]:
-    """What makes views of captures, or tables, where there are any; see `ViewedTable.source`."""
+    """What makes a view of captures, or a table, where there are any; see `ViewedTable.source`."""
     if catalog.snapshot.captures is None:
         return
     file = listed([_pattern(catalog, catalog.snapshot.captures)])
-    for name, table, text in (
-        (
-            f"main.{SPAM_CAPTURES}",
-            "captures",
-            "What a core node said of each party's spam counters, newest.",
-        ),
-        ("strata.refused_captures", "refused_lines", "Lines that are no captures, and why."),
-    ):
-        yield (
-            f"create {kind} {name} as from read_duckdb({file}, "
-            f"hive_partitioning = false, table_name = '{table}')"
-        )
-        yield f"comment on {kind} {name} is {quote_text(text)}"
+    name = f"main.{SPAM_CAPTURES}"
+    yield (
+        f"create {kind} {name} as from read_duckdb({file}, hive_partitioning = false, "
+        "table_name = 'captures')"
+    )
+    yield f"comment on {kind} {name} is {quote_text(_CAPTURES_MEANING)}"
