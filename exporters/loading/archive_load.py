@@ -18,7 +18,6 @@ from exporters.archive.lake_place import LAKE, MANIFESTS, STATE_MANIFEST
 from exporters.fetching.fetch_folder import Advance, Progress
 from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import ActiveFile
-from exporters.lake.publication.state_tables import is_state
 from exporters.loading.archive_past import (
     ContradictionError,
     check_beside,
@@ -216,8 +215,6 @@ class _ArchiveLoad:
         check_same(self.lake.archive, ids, catalog)
         tables: dict[str, Path] = {}
         for receipt in manifest_receipts([manifest]):
-            if not is_state(receipt.table):
-                continue
             table = self.lake.table(receipt.table)
             its = [file for file in table.files if file.csv == receipt.sha256]
             if not its:

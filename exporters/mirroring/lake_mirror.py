@@ -25,7 +25,6 @@ from exporters.exports.proofs import Proof
 from exporters.fetching.fetch_folder import FetchFolder, Progress
 from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import ActiveFile
-from exporters.lake.publication.state_tables import is_state
 from exporters.lake.tables import LakeTable
 from transforms.errors import IntegrityError
 from transforms.files import commit_file, file_version, new_file, sync_file
@@ -55,7 +54,7 @@ class LakeMirror:
         manifests, names = self._read_table(MANIFESTS), {*tables_ever()}
         state = self._read_table(STATE_MANIFEST)
         with self._refusing():
-            names |= {*filter(is_state, self._named(state))}
+            names |= {*self._named(state)}
         with ThreadPoolExecutor(self.jobs) as pool:
             tables = pool.map(self._read_table, sorted(names))
         self._tables = [table for table in (*tables, state, manifests) if table]

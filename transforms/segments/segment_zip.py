@@ -226,7 +226,7 @@ class SegmentZip:
                 )
             if match["table"] in RESERVED_TABLES:
                 raise SegmentError(
-                    f"{self._where(info.filename)} has the name of a view of Strata's own: this "
+                    f"{self._where(info.filename)} has the name of a table of Strata's own: this "
                     "release cannot load such a table, a newer one may"
                 )
             key = (match["folder"], match["table"])

@@ -41,8 +41,8 @@ HISTORY_TABLES = (
 UNKNOWN_TYPE = "unknown"
 """The type of a column that the registry has never seen: kept as text."""
 
-RESERVED_TABLES = frozenset({"spam_captures"})
-"""Names of our own views beside those of the tables."""
+RESERVED_TABLES = frozenset({"spam_captures", "manifests", "state_manifest"})
+"""Names of our own tables beside those of the network, in the warehouse or in the lake."""
 
 MAX_COLUMNS = 1600
 """How many columns a table of PostgreSQL, and so of the network, can have."""

@@ -6,13 +6,12 @@ the rows of its receipts, a warehouse can be given the state. Nothing here impor
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 
-from exporters.archive.lake_place import MANIFESTS, STATE_MANIFEST
+from exporters.archive.lake_place import STATE_MANIFEST
 from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import new_name
 from exporters.lake.tables import LakeTable
@@ -23,13 +22,6 @@ from transforms.stores.store import content_sha256
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.manifests.manifest import manifest_receipts
 from transforms.warehouse.manifests.shapes import Volume
-
-_NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
-
-
-def is_state(table: str) -> bool:
-    """Whether the lake can have a table of a dump of current state."""
-    return table not in (MANIFESTS, STATE_MANIFEST) and _NAME.fullmatch(table) is not None
 
 
 def is_state_due(lake: Lake, states: Sequence[Volume], seconds: float) -> bool:
@@ -82,5 +74,5 @@ def publish_state(lake: Lake, backing: Backing, state: Volume, scratch: Path) ->
     # The manifest's bytes are hashed before they are published; rows are held against its receipts.
     with backing.files.hold([state.database]), backing.files.hold([state.file], recheck=True):
         receipts = {receipt.table: receipt for receipt in manifest_receipts([manifest])}
-        refused = lake.refusals(put, sorted(filter(is_state, receipts)))
+        refused = lake.refusals(put, sorted(receipts))
         return refused or lake.refusals(put, [STATE_MANIFEST])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from exporters.archive.lake_place import MANIFESTS, STATE_MANIFEST
 from tests.segments_kit import table_rows
 from tests.transforms.warehouse_kit import (
     Held,
@@ -55,10 +56,11 @@ def test_a_table_may_have_any_plain_name(tmp_path: Path, folder: str) -> None:
 
 
 @pytest.mark.parametrize("folder", ["history", "currentstate"])
-def test_a_table_named_as_a_view_of_ours_is_refused(tmp_path: Path, folder: str) -> None:
-    history_segment(tmp_path / "s", extra_entries={f"{folder}/spam_captures": b"a\n"}, last=2)
+@pytest.mark.parametrize("name", ["spam_captures", MANIFESTS, STATE_MANIFEST])
+def test_a_table_named_as_one_of_ours_is_refused(tmp_path: Path, folder: str, name: str) -> None:
+    history_segment(tmp_path / "s", extra_entries={f"{folder}/{name}": b"a\n"}, last=2)
     (refusal,) = load_folder(tmp_path / "w", tmp_path / "s").failures
-    assert f"{folder}/spam_captures has the name of a view of Strata's own" in refusal.reason
+    assert f"{folder}/{name} has the name of a table of Strata's own" in refusal.reason
 
 
 def test_no_other_view_of_ours_has_the_name_of_a_table(held: Held) -> None:
