@@ -8,6 +8,7 @@ earlier table or, until it is run again, none of that name.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -30,8 +31,11 @@ from transforms.errors import IntegrityError
 from transforms.files import commit_file, file_version, new_file, sync_file
 from transforms.scratch import scratch_folder
 from transforms.stores.store import content_sha256
-from transforms.tables.registry import tables_ever
+from transforms.tables.registry import RESERVED_TABLES, tables_ever
 from transforms.warehouse.manifests.manifest import manifest_receipts
+
+# What a segment may name a table; documents of an archive may name anything.
+_TABLE = re.compile(r"[a-z][a-z0-9_]*")
 
 
 @dataclass
@@ -54,9 +58,9 @@ class LakeMirror:
         manifests, names = self._read_table(MANIFESTS), {*tables_ever()}
         state = self._read_table(STATE_MANIFEST)
         with self._refusing():
-            names |= {*self._named(state)}
+            names |= {name for name in self._named(state) if _TABLE.fullmatch(name)}
         with ThreadPoolExecutor(self.jobs) as pool:
-            tables = pool.map(self._read_table, sorted(names))
+            tables = pool.map(self._read_table, sorted(names - RESERVED_TABLES))
         self._tables = [table for table in (*tables, state, manifests) if table]
 
     def _named(self, state: LakeTable | None) -> Iterator[str]:

@@ -87,7 +87,7 @@ def take_state(backing: Backing, manifest: Path, tables: Mapping[str, Path]) -> 
     (segment,) = manifest_segments(manifest)
     with backing.working() as (con, scratch):
         path = scratch / "state.duckdb"
-        receipts = [r for r in manifest_receipts([manifest]) if r.table in tables]
+        receipts = manifest_receipts([manifest])
         with new_database(con, path, "state", sum(receipt.bytes for receipt in receipts)):
             receipts = [_state_table(con, r, tables[r.table], scratch) for r in receipts]
         if problem := rendering_problem(con, path, receipts, scratch):

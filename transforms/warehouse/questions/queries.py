@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any
 
@@ -57,7 +57,11 @@ def query_rows(warehouse: Warehouse, query: str) -> Iterator[tuple[Sequence[str]
     Several columns may have one name. Whole numbers of any size are `int`; what neither Python nor
     JSON has a value for is DuckDB's text for it. Raises `ConfigError` for wrong SQL.
     """
-    with _connected(warehouse, query) as con, _query_errors():
+    catalog = warehouse.loaded_catalog()
+    # Of a bucket, files of other tables are not fetched.
+    tables = None if warehouse.in_folder else query_tables(query, view_names(catalog))
+    part = None if tables is None else catalog.of_tables(tables)
+    with warehouse.connect(part) as con, _query_errors():
         relation = con.sql(_reading(con, query))
         kinds = [kind.id for kind in relation.types]
         # By place: a query may give several columns one name.
@@ -66,13 +70,6 @@ def query_rows(warehouse: Warehouse, query: str) -> Iterator[tuple[Sequence[str]
         )
         reader = relation.project(", ".join(casts)).to_arrow_reader()
         yield relation.columns, _rows(reader, [int if k in _WHOLE else _plain for k in kinds])
-
-
-def _connected(warehouse: Warehouse, query: str) -> AbstractContextManager[Connection]:
-    """Open the warehouse for a query: of a bucket, files of other tables are not fetched."""
-    catalog = warehouse.loaded_catalog()
-    tables = None if warehouse.in_folder else query_tables(query, view_names(catalog))
-    return warehouse.connect(None if tables is None else catalog.of_tables(tables))
 
 
 def _reading(con: Connection, query: str) -> str:
