@@ -50,7 +50,8 @@ class CatalogFile:
 
     def is_made(self, catalog: Catalog) -> bool:
         """Whether the file of this snapshot is there, as it was made."""
-        return self._record().get("content") == self._content(catalog) and self._is_as_made()
+        is_of_it = self._record().get("content") == self._content(catalog)
+        return is_of_it and self._is_as_made(self.path)
 
     def make(self, catalog: Catalog) -> None:
         """Make the file of this snapshot; one caller at a time.
@@ -60,11 +61,12 @@ class CatalogFile:
         """
         with scratch_folder(self.backing.scratch) as scratch:
             fresh, former = scratch / CURRENT, None
-            if self._is_as_made():
-                former = self._record()
+            if self.path.is_file():
                 shutil.copyfile(self.path, fresh)
-            elif self.path.is_file():
-                _log.warning(_CHANGED, self.path)
+                if self._is_as_made(fresh):
+                    former = self._record()
+                else:
+                    _log.warning(_CHANGED, self.path)
             record = self.write(fresh, catalog, former)
             fresh.chmod(0o444)
             remove_log(self.path)
@@ -80,11 +82,11 @@ class CatalogFile:
     def _record(self) -> _Record:
         return read_sealed(self._record_path)
 
-    def _is_as_made(self) -> bool:
-        """Whether it is the file that was made last."""
+    def _is_as_made(self, file: Path) -> bool:
+        """Whether it, or a copy of it, is the file that was made last."""
         with suppress(OSError):  # it is made again, and what hinders that is told then
-            record = self._record()
-            return not log_beside(self.path) and content_sha256(self.path) == record.get("file")
+            is_same = content_sha256(file) == self._record().get("file")
+            return is_same and not log_beside(self.path)
         return False
 
     def _content(self, catalog: Catalog) -> str:
