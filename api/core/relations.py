@@ -30,7 +30,7 @@ class HeldTable:
     shape: Shape
     index: IndexFile | None = None
 
-    @property
+    @cached_property  # most are never asked for
     def source(self) -> str:
         """SQL for its rows."""
         if isinstance(self.place, str):

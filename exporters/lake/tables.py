@@ -191,32 +191,35 @@ class LakeTable:
         return path
 
     def put(
-        self, base: TableVersion, new: Iterable[Path], removed: Sequence[ActiveFile] = ()
+        self,
+        base: TableVersion,
+        new: Iterable[tuple[Path, str]],
+        removed: Sequence[ActiveFile] = (),
     ) -> None:
         """Put files there, and name them, and others no longer, in one version after `base`.
 
-        A new one has the name that it gets in the table, and may be moved there. Raises
+        A new one comes with its SHA-256; it has the name of the table's, and may be moved. Raises
         `ConflictError` where a column has another type or spelling than the table's, and what
         `commit` does.
         """
         known: dict[str, Action] = {fold_case(field["name"]): field for field in base.fields}
         columns: list[Action] = []
         added = []
-        for path in new:
+        for path, sha256 in new:
             metadata = pq.read_metadata(path)
             own = metadata.schema.to_arrow_schema()
             columns += new_columns(self.name, self.place(), own, known)
             size = content_size(path)
-            self._put_file(base, path)
+            self._put_file(base, path, sha256)
             added.append(ActiveFile(path.name, size, metadata.num_rows, tuple(own.names)))
         self.commit(base, added, removed, columns)
 
-    def _put_file(self, base: TableVersion, path: Path) -> None:
+    def _put_file(self, base: TableVersion, path: Path, sha256: str) -> None:
         """Put a file there, also in the place of a damaged one that no version names.
 
         Its name has its hash, so that what lies there with other bytes is not what it was.
         """
-        key, sha256 = self.key(path.name), content_sha256(path)
+        key = self.key(path.name)
         try:
             self._store.put_if_absent(
                 key, path, content_type=_PARQUET, sha256=sha256, immutable=True, take=True

@@ -37,6 +37,7 @@ _FACTS = ("ChainID", "DatabaseVersion", "HeightFrom", "HeightTo")
 _MAX_METADATA_BYTES = 1 << 20
 _CHUNK = 1 << 18
 _RAW_CHUNK = 1 << 18
+_MAX_HEADER_BYTES = 1 << 16
 # PostgreSQL's names have at most 63 bytes.
 _ENTRY = re.compile(r"(?P<folder>history|currentstate)/(?P<table>[a-z][a-z0-9_]{0,62})")
 _FOLDERS = ("history/", "currentstate/")
@@ -127,8 +128,8 @@ class SegmentZip:
         info = self._entries[folder, table]
         path = into / f"{folder}-{table}-{self.name.blocks.key}.csv"
         digest, lines, text = hashlib.sha256(), LineCounter(), self._checked_text(info)
-        head = next(text, b"")  # no header is longer
-        line = head[: head.find(b"\n") + 1]
+        head = next(text, b"")
+        line = head[: head.find(b"\n", 0, _MAX_HEADER_BYTES) + 1]
         is_empty = info.file_size == len(line)
         with naming_full_disk(path), nullcontext() if is_empty else path.open("wb") as file:
             for chunk in chain([head], text):

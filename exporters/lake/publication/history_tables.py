@@ -84,8 +84,10 @@ class HistoryTables:
                 )
         return [volume for volume in new if names[volume.blocks]], old
 
-    def _files(self, table: str, volumes: Sequence[Volume], scratch: Path) -> Iterator[Path]:
-        """The files that a table should have of volumes with rows of it."""
+    def _files(
+        self, table: str, volumes: Sequence[Volume], scratch: Path
+    ) -> Iterator[tuple[Path, str]]:
+        """The files that a table should have of volumes with rows of it, with their SHA-256."""
         for volume in volumes:
             file = file_of(volume, table)
             assert file is not None
@@ -93,5 +95,5 @@ class HistoryTables:
             # Bytes that were proven by the load are hashed before they are published.
             with self.catalog.files.hold([file], recheck=True):
                 link(self.catalog.files.path(file), scratch / name)
-            yield scratch / name
+            yield scratch / name, file.sha256
             self.advance(0 if table == MANIFESTS else file.size)

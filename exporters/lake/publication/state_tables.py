@@ -67,9 +67,10 @@ def publish_state(lake: Lake, backing: Backing, state: Volume, scratch: Path) ->
             else:
                 with turn:  # each may take as much memory as a load
                     write_state(backing, state, receipt, path)
-            new = path.rename(folder / new_name(state.blocks, content_sha256(path), csv))
+            sha256 = content_sha256(path)
+            new = path.rename(folder / new_name(state.blocks, sha256, csv))
             old = [file for file in table.files if file.name != new.name]
-            table.put(table.version(), [new], old)
+            table.put(table.version(), [(new, sha256)], old)
 
     # The manifest's bytes are hashed before they are published; rows are held against its receipts.
     with backing.files.hold([state.database]), backing.files.hold([state.file], recheck=True):

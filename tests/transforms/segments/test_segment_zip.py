@@ -323,6 +323,7 @@ _TEXTS: Mapping[str, tuple[bytes, str]] = {
     ),
     "a header after a BOM": (b"\xef\xbb\xbf" + _HEADER + b"\n", "not a plain one"),
     "a header that never ends": (b"a," * 2**20 + b"\n", "orders has no header line"),
+    "a header of 80 kB": (b"a," * 40_000 + b"\n", "orders has no header line"),
     "the mock data of a test": (
         b"header row\nmock data, more\n",
         "the name 'header row', not a plain one",
