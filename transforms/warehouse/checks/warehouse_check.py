@@ -5,15 +5,23 @@ Nothing is changed, and nothing that is damaged keeps the rest from being read.
 
 from __future__ import annotations
 
-from collections.abc import Container, Generator, Iterator, Sequence
+from collections.abc import Container, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from transforms.block_range import BlockRange
+from transforms.block_range import BlockRange, contiguous_runs
 from transforms.coverage import union
 from transforms.errors import ConfigError
-from transforms.verifying.findings import FIRST_LOAD, REPAIR, REPAIR_AND_LOAD, Finding, Problem
+from transforms.objects import ObjectInfo
+from transforms.verifying.findings import (
+    FIRST_LOAD,
+    REPAIR,
+    REPAIR_AND_LOAD,
+    Finding,
+    Problem,
+    move_away,
+)
 from transforms.verifying.verification import Kind, Verification
 from transforms.warehouse.checks.file_check import file_findings, volume_findings
 from transforms.warehouse.files.backing import Backing
@@ -24,10 +32,10 @@ from transforms.warehouse.files.older_log import later_volume
 from transforms.warehouse.log.log import LOG, snapshot_key
 from transforms.warehouse.log.losses import LostRowsError
 from transforms.warehouse.log.snapshot import Snapshot
-from transforms.warehouse.manifests.file_names import MANIFESTS, STATE, listed
+from transforms.warehouse.manifests.file_names import MANIFESTS, STATE, blocks_of, listed
 from transforms.warehouse.manifests.manifest import read_segments
 from transforms.warehouse.manifests.shapes import Volume
-from transforms.warehouse.merge.sweep import ORPHAN_SECONDS
+from transforms.warehouse.merge.sweep import FOLDERS, ORPHAN_SECONDS, is_removable
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +60,19 @@ def warehouse_findings(
     """
     store = backing.store
     try:
-        # Before the log: other processes may go on meanwhile.
-        listing = listed(store, (MANIFESTS, STATE))
+        numbers = backing.log.numbers()
     except ConfigError as error:  # there is no such bucket
         yield Finding(Problem.MISSING, store.describe(), str(error), FIRST_LOAD)
         return None
+    # Before the log is read: other processes may go on meanwhile.
+    listing = listed(store, (*FOLDERS, LOG))
     snapshot, unsound = backing.log.newest_sound()
     place = store.describe(LOG)
     for number, problem in unsound.items():
         yield Finding(Problem.DAMAGED, store.describe(snapshot_key(number)), problem, REPAIR)
     if later := later_volume(backing, snapshot, listing[MANIFESTS]):
         yield Finding(Problem.DAMAGED, place, later, REPAIR)
-    elif not snapshot.number and any(listing.values()):
+    elif not snapshot.number and (listing[MANIFESTS] or listing[STATE]):
         what = "there are volumes and no log that names them"
         yield Finding(Problem.MISSING, place, what, REPAIR)
     elif not snapshot.number and not unsound:
@@ -71,19 +80,45 @@ def warehouse_findings(
         yield Finding(Problem.MISSING, store.describe(), what, FIRST_LOAD)
     if not snapshot.number:
         return None
-    now, infos = store.now(), listing[MANIFESTS]
-    for info in snapshot.lacking(infos):
-        if now - info.modified > ORPHAN_SECONDS:
-            what = "no snapshot names it, and it has blocks that the log lacks"
-            yield Finding(Problem.ORPHAN, store.describe(info.key), what, REPAIR)
+    yield from _orphans(backing, snapshot, listing, numbers)
     bad = yield from _files(backing, verification, snapshot)
     sound = (volume for volume in snapshot.volumes if volume.key not in bad)
     catalog = backing.catalog(snapshot).of_volumes(sound)
     loaded, due = union(volume.blocks for volume in snapshot.history()), catalog.history()
     if settle := verification.settle_seconds:
+        infos, now = listing[MANIFESTS], store.now()
         old = {info.key for info in infos if now - info.modified >= settle}
         due = [volume for volume in due if volume.key in old]
     return Holding(catalog, loaded, due)
+
+
+def _orphans(
+    backing: Backing,
+    snapshot: Snapshot,
+    listing: Mapping[str, Sequence[ObjectInfo]],
+    numbers: Sequence[int],
+) -> Iterator[Finding]:
+    """What no snapshot has named for a week, and no sweep removes; `numbers` are the log's.
+
+    A repair takes in manifests of blocks that the log lacks, and the other files of these blocks.
+    """
+    store, infos = backing.store, [info for folder in listing.values() for info in folder]
+    named = {*snapshot.named_keys(), *snapshot.dropped, *map(snapshot_key, numbers)}
+    lacking = {info.key: blocks_of(info.key) for info in snapshot.lacking(listing[MANIFESTS])}
+    held = (volume.blocks for volume in snapshot.history())
+    runs = [*contiguous_runs(held), *filter(None, lacking.values())]
+    oldest = store.now() - ORPHAN_SECONDS
+    for info in infos:
+        # What a program left beside a file is found where that is read.
+        if info.modified >= oldest or info.key.removesuffix(".wal") in named:
+            continue
+        place = store.describe(info.key)
+        if info.key in lacking:
+            what = "no snapshot names it, and it has blocks that the log lacks"
+            yield Finding(Problem.ORPHAN, place, what, REPAIR)
+        elif not is_removable(info.key, runs):
+            what = "no snapshot names it, and no sweep removes it"
+            yield Finding(Problem.ORPHAN, place, what, move_away(place))
 
 
 def _files(

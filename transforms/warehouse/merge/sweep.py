@@ -48,8 +48,7 @@ def sweep(backing: Backing, grace_seconds: float, orphan_seconds: float) -> list
         info.key for info in infos if info.key not in known and info.modified < now - orphan_seconds
     )
     runs = _whole_runs(snapshot, infos)
-    # What somebody else put there is not ours.
-    gone = [key for key in (*due, *orphans) if is_held(key, runs) or _OTHERS.fullmatch(key)]
+    gone = [key for key in (*due, *orphans) if is_removable(key, runs)]
     gone += map(snapshot_key, settled_snapshots(listing[LOG], now - grace_seconds))
     for key in gone:
         store.delete(key)
@@ -61,6 +60,11 @@ def sweep(backing: Backing, grace_seconds: float, orphan_seconds: float) -> list
     if due:
         log.commit(change)
     return gone
+
+
+def is_removable(key: str, runs: Sequence[BlockRange]) -> bool:
+    """Whether a file that nothing names holds no more than runs of blocks; if it is ours at all."""
+    return is_held(key, runs) or _OTHERS.fullmatch(key) is not None
 
 
 def _whole_runs(snapshot: Snapshot, infos: Iterable[ObjectInfo]) -> Sequence[BlockRange]:
