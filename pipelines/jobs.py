@@ -95,7 +95,7 @@ def export_range() -> None:
 
 
 class CheckConfig(dg.Config):
-    """How to check: `quick` takes a random sample."""
+    """How to check: `quick` looks at what is new since the last sound check."""
 
     quick: bool = False
 

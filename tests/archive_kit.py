@@ -13,6 +13,7 @@ from exporters.archive.archive import Archive
 from exporters.archive.entries import SegmentSource
 from exporters.publishing.request import PublishRequest
 from exporters.verifying.archive_check import ArchiveCheck
+from exporters.verifying.named_files import NamedFiles
 from exporters.zip_names import csv_name, zip_name
 from exporters.zips.part_zip import write_part_zip
 from transforms.block_range import BlockRange
@@ -118,9 +119,10 @@ def verify_archive(
     """
     from exporters.verifying.verify_lake import LakeCheck
 
-    check = verification or Verification()
-    yield from restored(ArchiveCheck(archive, check, scratch).findings())
-    yield from restored(LakeCheck(archive, check).findings())
+    check, named = verification or Verification(), NamedFiles(archive.store)
+    found = [*restored(ArchiveCheck(archive, check, named, scratch).findings())]
+    found += restored(LakeCheck(archive, check, named).findings())
+    yield from found or named.strangers([archive.chain_id])
 
 
 class KilledError(Exception):

@@ -9,22 +9,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from exporters.archive.archive import Archive
+from exporters.archive.documents import shard_documents
 from exporters.archive.entries import Entry
-from exporters.archive.index import ArchiveIndex
-from exporters.archive.shards import SHARD_BLOCKS, shard_blocks, shard_path
-from exporters.archive.sound_documents import sound_index, stored_shards
+from exporters.archive.hash_lists import ENDING, SIGNATURES
+from exporters.archive.index import ArchiveIndex, ShardSummary
+from exporters.archive.public_sql import PUBLIC_TYPES
+from exporters.archive.revisions import REVISIONS
+from exporters.archive.shards import shard_at, shard_blocks, shard_path
+from exporters.archive.sound_documents import chain_keys, sound_index
 from exporters.archive.sums import completeness, total
+from exporters.verifying.named_files import NamedFiles
 from exporters.verifying.verify_documents import chain_findings, shard_findings
 from exporters.verifying.verify_zip import zip_findings
 from transforms.coverage import difference, union
+from transforms.objects import ObjectInfo
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.verifying.findings import (
     LOAD,
@@ -43,23 +47,23 @@ _CUT_OTHERWISE = Remedy(
     (),
     "load from the source that was published, or publish to another archive: one was cut otherwise",
 )
-_OF_SHARD = re.compile(
-    r"[^/]+/[^/]+-(\d{1,19})-\d{1,19}\.zip(?:\.sha256)?"
-    r"|index/(\d{1,19})\.(?:json|html|sha256)"
-)
+_OTHER_DOCUMENTS = (REVISIONS, *PUBLIC_TYPES, *(f"{name}{ENDING}" for name in SIGNATURES))
+"""What may lie beside the documents that follow from shards."""
 
 
 @dataclass(frozen=True)
 class ArchiveCheck:
     """One check of one chain's archive.
 
-    `holding` is what its warehouse holds; without one, the archive is checked by itself. Each
-    worker holds one ZIP in `scratch` at a time; in memory are the entries of one shard. Errors of
-    the machine pass through.
+    A quick check knows a shard by its summary in the index and by how its documents are listed; of
+    one that it knows it looks at nothing else. What is named is added to `named`. `holding` is what
+    its warehouse holds; without one, the archive is checked by itself. Each worker holds one ZIP in
+    `scratch` at a time; in memory are the entries of one shard. Errors of the machine pass through.
     """
 
     archive: Archive
     verification: Verification
+    named: NamedFiles
     scratch: Path | None = None
     holding: Holding | None = None
 
@@ -73,30 +77,28 @@ class ArchiveCheck:
         shards = index.shards if index else {}
         sums = total(index.tables.values() if index else ())
         self.verification.expect(Kind.ZIPS, sums.zips, sums.bytes)
-        numbers = sorted({*stored_shards(archive), *shards})
-        digests = self._digests()
-        for number in numbers:
-            summary = shards[number].row if number in shards else None
-            said = json.dumps([summary, digests.get(number)]).encode()
-            fact = f"{archive.place(shard_path(number))} {hashlib.sha256(said).hexdigest()}"
+        infos = {info.key: info for info in archive.store.list(archive.key("index/"))}
+        there = (shard_at(key.removeprefix(archive.key(""))) for key in infos)
+        for number in sorted({*shards, *(number for number in there if number is not None)}):
+            fact = self._fact(number, shards.get(number), infos)
             if not self.verification.is_known(fact):
                 yield from self._shard(number, sound)
+        self.named.add([*chain_keys(archive), *map(archive.key, _OTHER_DOCUMENTS)])
         if index is not None and self.holding is not None:
             yield from self._segments(index, self.holding)
         yield from chain_findings(archive, sound)
 
-    def _digests(self) -> dict[int, str]:
-        """Of each shard a hash over the names, sizes and versions of its files, as listed.
-
-        A large archive has millions of ZIPs and hash files, which are not remembered one by one.
-        """
-        start = self.archive.key("")
-        digests: defaultdict[int, hashlib._Hash] = defaultdict(hashlib.sha256)
-        for info in self.archive.store.list(start):
-            if match := _OF_SHARD.fullmatch(info.key, len(start)):
-                number = int(match[1] or match[2]) // SHARD_BLOCKS
-                digests[number].update(f"{info.key} {info.size} {info.version}\n".encode())
-        return {number: digest.hexdigest() for number, digest in digests.items()}
+    def _fact(
+        self, number: int, summary: ShardSummary | None, infos: Mapping[str, ObjectInfo]
+    ) -> str:
+        """What is said of a shard without a look at it; its documents are named."""
+        archive = self.archive
+        keys = [archive.key(shard_path(number))]
+        keys += (document.key for document in shard_documents(archive, number))
+        self.named.add(keys)
+        listed = [(info.size, info.version) for info in map(infos.get, keys) if info]
+        said = json.dumps([keys, listed, summary and summary.row])
+        return f"{keys[0]} {hashlib.sha256(said.encode()).hexdigest()}"
 
     def _shard(self, number: int, sound: list[int]) -> Iterator[Finding]:
         """Read a shard and its ZIPs."""
@@ -112,6 +114,7 @@ class ArchiveCheck:
         yield from findings
         if findings:
             return
+        self.named.add_zips(archive.key(entry.path) for entry in entries)
         yield from self._zips(number, entries)
         sound.append(number)
         # Now, as the shard was just read: to read one takes as long as all else with it.

@@ -15,8 +15,9 @@ from exporters.archive.lake_place import LOG
 from exporters.archive.sound_documents import sound_index
 from exporters.archive.sums import completeness
 from exporters.lake.lake_files import SEGMENT_TABLES, Lake, file_name
-from exporters.lake.log.table_version import ActiveFile
+from exporters.lake.log.table_version import ActiveFile, parsed_name
 from exporters.lake.tables import LakeTable
+from exporters.verifying.named_files import NamedFiles
 from transforms.coverage import difference, union
 from transforms.stores.store import object_sha256
 from transforms.verifying.findings import (
@@ -37,12 +38,14 @@ from transforms.warehouse.manifests.shapes import Volume
 class LakeCheck:
     """One check of one chain's lake.
 
-    `holding` is what the chain's warehouse holds, of which what is published should be in the lake;
-    without one, the lake is checked by itself. Errors of the machine pass through.
+    What is Strata's there is added to `named`. `holding` is what the chain's warehouse holds, of
+    which what is published should be in the lake; without one, the lake is checked by itself.
+    Errors of the machine pass through.
     """
 
     archive: Archive
     verification: Verification
+    named: NamedFiles
     holding: Holding | None = None
 
     def findings(self) -> Iterator[Finding]:
@@ -78,6 +81,9 @@ class LakeCheck:
         for file in table.files:
             where, read = table.place(file.name), partial(self._file_problem, table, file)
             yield from read_findings(where, read, put_again(where), LAKE_PUBLISH)
+        if table.version().number >= 0:  # what no version names, who publishes removes in time
+            ours = (path for path in table.infos if path.startswith(f"{LOG}/") or parsed_name(path))
+            self.named.add(map(table.key, ours))
 
     def _compared(
         self, table: LakeTable, published: Sequence[Volume], holding: Holding

@@ -52,6 +52,7 @@ def show_findings(
                 for kind in Kind
             },
             "quick": check.is_quick,
+            "last_whole_check": check.whole or None,
         }
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
@@ -14,6 +15,7 @@ from exporters.archive.figures import size_text
 from exporters.archive.lake_place import LAKE
 from exporters.signing_keys import PublicKey
 from exporters.verifying.archive_check import ArchiveCheck
+from exporters.verifying.named_files import NamedFiles
 from exporters.verifying.verify_documents import public_findings, signature_findings
 from pipelines.site.segment_status import id_report
 from pipelines.site.site import Site
@@ -27,6 +29,10 @@ _OTHER_SOURCE = Remedy((), "one of the two is of another history: get both from 
 _RIGHT_PLACE = Remedy((), "name the place that is meant, or mount it")
 _FIRST_TIME = Remedy(PUBLISH.commands, "only if this is the place that is meant, and is mounted")
 _MOST = 1000
+_REST = (
+    "Of what was sound before, ZIPs and their hash files were not looked at, and other files were "
+    "not read again: strata verify does that."
+)
 
 
 def verify_site(
@@ -53,8 +59,8 @@ def verify_site(
     for finding in checks.archive(None) if archive_alone else checks.both():
         is_sound = False
         yield finding
-    if is_sound and has_cache:
-        check.keep(kept, about)
+    if has_cache:
+        check.keep(kept, about, is_sound=is_sound)
 
 
 def first_findings(findings: Iterator[Finding]) -> tuple[list[Finding], int]:
@@ -98,18 +104,28 @@ class _Checks:
         elif not chain_ids:
             what = "there is no archive here: is this the right place?"
             yield Finding(Problem.MISSING, store.describe(), what, _RIGHT_PLACE)
+        named, is_readable = NamedFiles(store), bool(chain_ids)
         for chain_id in chain_ids:
             held = holding if chain_id == own else None
-            yield from self._chain(self.site.archive(chain_id), held)
+            for finding in self._chain(self.site.archive(chain_id), named, held):
+                is_readable &= finding.problem not in (Problem.MISSING, Problem.DAMAGED)
+                yield finding
+        # What is damaged, or not there, may name what nothing else does.
+        if is_readable and not self.check.is_quick:
+            yield from named.strangers(chain_ids)
 
-    def _chain(self, archive: Archive, held: Holding | None) -> Iterator[Finding]:
-        findings = self._findings(archive, held)
+    def _chain(
+        self, archive: Archive, named: NamedFiles, held: Holding | None
+    ) -> Iterator[Finding]:
+        findings = self._findings(archive, named, held)
         yield from findings if held else restored(findings)
         if self.public_key is not None:
             yield from signature_findings(archive, self.public_key)
 
-    def _findings(self, archive: Archive, held: Holding | None) -> Iterator[Finding]:
-        yield from ArchiveCheck(archive, self.check, self.scratch, held).findings()
+    def _findings(
+        self, archive: Archive, named: NamedFiles, held: Holding | None
+    ) -> Iterator[Finding]:
+        yield from ArchiveCheck(archive, self.check, named, self.scratch, held).findings()
         yield from public_findings(archive)
         # It should be there where this place publishes to it.
         is_wanted = held is not None and self.site.settings.lake
@@ -117,7 +133,7 @@ class _Checks:
             # What reads Parquet takes its time to import, which whoever has no lake need not pay.
             from exporters.verifying.verify_lake import LakeCheck
 
-            yield from LakeCheck(archive, self.check, held).findings()
+            yield from LakeCheck(archive, self.check, named, held).findings()
 
 
 def _known_chains(store: Store) -> set[str]:
@@ -135,6 +151,14 @@ def count_rows(check: Verification) -> Iterator[tuple[str, str, str]]:
             yield kind.value, text(check.read[kind]), text(check.there[kind])
 
 
+def _whole_check(check: Verification) -> str:
+    if not check.whole:
+        return "No such check is known here that found nothing wrong."
+    at = datetime.fromisoformat(check.whole)
+    days = (datetime.now(UTC) - at).days
+    return f"It last found nothing wrong on {at:%Y-%m-%d at %H:%M} UTC, {days} days ago."
+
+
 def summary(check: Verification, findings: int) -> str:
     """What the check says, and no more than it looked at."""
     counted = f"{findings:,} finding{'s' if findings != 1 else ''}"
@@ -144,7 +168,8 @@ def summary(check: Verification, findings: int) -> str:
             f"{check.read[kind]:,} of {check.there[kind]:,} {kind}" for kind in kinds
         )
         found = counted if findings else "nothing is wrong with these"
-        return f"Looked at what is new since the last sound check: the hashes of {looked}: {found}."
+        new = f"Looked at what is new since the last sound check: the hashes of {looked}: {found}."
+        return f"{new} {_REST} {_whole_check(check)}"
     if findings:
         return f"{counted}."
     lake = ", lake" if check.there[Kind.LAKE_FILES] else ""

@@ -1,9 +1,9 @@
 """What `strata verify --quick` costs beside few segments and beside many, the first time and again.
 
 Run it: `python -m tests.benchmarks.quick_check [segments ...]`; by default 1,000 and 10,000. The
-warehouse is that of `tests.benchmarks.clones`, with its lake; of the archive each ZIP and hash file
-is there: the ZIPs hold the same bytes, which are no ZIP, as a quick check hashes them and no more.
-Of 75,000 segments these are 2.25 million files. With STRATA_BENCH=<folder> they are kept.
+warehouse is that of `tests.benchmarks.clones`, without a lake; of the archive each ZIP and hash
+file is there: the ZIPs hold the same bytes, which are no ZIP, as a quick check hashes them and no
+more. Of 75,000 segments these are 2.25 million files. With STRATA_BENCH=<folder> they are kept.
 """
 
 from __future__ import annotations

@@ -89,10 +89,13 @@ def make_again(place: str) -> Remedy:
     return Remedy(commands, "or put it back from a backup, with the versions of before")
 
 
-def move_away(place: str) -> Remedy:
-    """Move a file that does not belong there into the present folder."""
-    tool = "aws s3 mv" if place.startswith("s3://") else "mv"
-    return Remedy((f"{tool} {shlex.quote(place)} .",), "or delete it")
+def move_away(place: str, folder: str = ".") -> Remedy:
+    """Move a file that does not belong there, or all of a folder, into a folder that is here."""
+    if place.startswith("s3://"):
+        tool = "aws s3 mv" if folder == "." else "aws s3 mv --recursive"
+    else:
+        tool = "mv -n"
+    return Remedy((f"{tool} {shlex.quote(place)} {shlex.quote(folder)}",), "or delete it")
 
 
 def read_findings(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 
@@ -30,8 +31,9 @@ Progress = Callable[[str, int, int], None]
 class Verification:
     """A check under way; `there` and `read` count what there is, and what was read of it.
 
-    `is_quick` hashes what is new since the last sound check, of which `sound` are the facts that it
-    found (none for a whole check). `seen` are those of this one.
+    `is_quick` looks at what is new since the last sound check, of which `sound` are the facts that
+    it found (none for a whole check). `seen` are those of this one. `whole` is when the last whole
+    check ended that found nothing wrong (ISO 8601); empty where this machine knows of none.
     What is as young as `settle_seconds` may be about to be published, and is not missed.
     """
 
@@ -40,6 +42,7 @@ class Verification:
     settle_seconds: float = 0.0
     sound: frozenset[str] = frozenset()
     seen: set[str] = field(default_factory=set)
+    whole: str = ""
     there: Counter[Kind] = field(default_factory=Counter)
     read: Counter[Kind] = field(default_factory=Counter)
 
@@ -61,11 +64,18 @@ class Verification:
 
     def rely_on(self, path: Path, about: str) -> None:
         """Let a quick check rely on the file of the last sound one, if that is `about` the same."""
-        kept = read_sealed(path) if self.is_quick else {}
+        kept = read_sealed(path)
         if kept.get("about") == about:
-            self.sound = frozenset(kept["facts"])
+            self.whole = kept.get("whole", "")
+            self.sound = frozenset(kept["facts"] if self.is_quick else ())
 
-    def keep(self, path: Path, about: str) -> None:
-        """Let the next quick check rely on what this one saw: nothing is wrong."""
+    def keep(self, path: Path, about: str, *, is_sound: bool) -> None:
+        """Let the next quick check rely on what this one saw, where nothing is wrong.
+
+        Else it may rely on what this one did: after a whole check with findings, on nothing.
+        """
+        if is_sound and not self.is_quick:
+            self.whole = datetime.now(UTC).isoformat(timespec="seconds")
+        facts = sorted(self.seen if is_sound else self.seen & self.sound)
         with new_file(path) as file:
-            file.write(seal({"about": about, "facts": sorted(self.seen)}))
+            file.write(seal({"about": about, "whole": self.whole, "facts": facts}))

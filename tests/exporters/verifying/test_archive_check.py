@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -104,6 +105,54 @@ def test_a_wrong_hash_file_is_found(archive: Archive, content: bytes | None) -> 
 
 
 @pytest.mark.parametrize(
+    "key",
+    [
+        *(f"{CHAIN}/orders/net-1-orders-{blocks}.zip" for blocks in ("14-20", "001-10")),
+        f"{CHAIN}/orders/net-1-orders-14-20.zip.sha256",
+        *(f"{CHAIN}/orders/{name}-1-10.zip" for name in ("net-1-trades", "net-2-orders")),
+        *(
+            f"{CHAIN}/notes.txt",
+            f"{CHAIN}/index/x.json",
+            "notes.txt",
+            "orders/net-1-orders-1-10.zip",
+        ),
+    ],
+)
+def test_an_object_that_nothing_names_is_an_orphan_after_an_hour(
+    archive: Archive, key: str
+) -> None:
+    path = file(archive, key)
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"x")
+    assert found(archive) == []
+    os.utime(path, (0, 0))
+    named = key.partition("/")[0] if key.startswith("orders/") else key
+    assert found(archive) == [(Problem.ORPHAN, named)]
+
+
+def test_a_folder_of_no_chain_is_an_orphan_once_nobody_writes_to_it(archive: Archive) -> None:
+    folder = file(archive, "old/orders")
+    folder.mkdir(parents=True)
+    for number in range(3):
+        folder.joinpath(str(number)).write_bytes(b"x")
+        os.utime(folder / str(number), (0, 0))
+    (finding,) = verify_archive(archive)
+    assert (finding.problem, finding.place) == (Problem.ORPHAN, str(folder.parent))
+    assert "it is the folder of no chain of this archive, and holds 3 files" in str(finding)
+    folder.joinpath("4").write_bytes(b"x")
+    assert found(archive) == []
+
+
+def test_each_table_has_its_own_blocks(archive: Archive, tmp_path: Path) -> None:
+    publish_zips(archive, segment_requests(tmp_path, 14, 20, ["blocks"]))
+    assert found(archive) == []
+    key = f"{CHAIN}/orders/net-1-orders-14-20.zip"
+    file(archive, key).write_bytes(b"x")
+    os.utime(file(archive, key), (0, 0))
+    assert found(archive) == [(Problem.ORPHAN, key)]
+
+
+@pytest.mark.parametrize(
     ("name", "value"),
     [("rows", 201), ("bytes", 1), ("sha256", "00" * 32)],
 )
@@ -176,7 +225,9 @@ def test_wrong_sums_in_the_index_are_found(archive: Archive) -> None:
     assert found(archive)[0] == (Problem.DAMAGED, f"{CHAIN}/index.json")
 
 
-def test_a_damaged_shard_is_named_and_nothing_else_for_it(archive: Archive) -> None:
+def test_a_damaged_shard_is_named_and_nothing_is_called_an_orphan_for_it(archive: Archive) -> None:
+    for info in archive.store.list():
+        os.utime(file(archive, info.key), (0, 0))
     file(archive, SHARD).write_bytes(b"{")
     assert found(archive) == [(Problem.DAMAGED, SHARD)]
 

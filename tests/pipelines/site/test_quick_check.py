@@ -1,4 +1,4 @@
-"""A quick check after a sound one: it reads what is new, and finds whatever it found without."""
+"""A quick check after a sound one looks at what is new; it finds whatever it found without."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -20,8 +21,9 @@ from pipelines.site.site import Site
 from tests.archive_kit import resealed
 from tests.cases import each_of
 from tests.pipelines.kit import load, make_segment, site_settings
-from tests.pipelines.place_kit import Place, flip, placed
+from tests.pipelines.place_kit import Place, empty, flip, placed
 from tests.segments_kit import KIT_CHAIN, table_rows
+from transforms.objects import ObjectInfo
 from transforms.stores.folder_store import FolderStore
 
 NUMBERS = (0, 1, 2000, 4000)
@@ -122,13 +124,85 @@ def test_a_full_check_leaves_a_record_and_relies_on_none(place: Place) -> None:
     assert all(count["read"] == count["expected"] for count in said["read"].values())
 
 
-def test_a_check_that_finds_something_leaves_no_record(place: Place) -> None:
+def asked_zips(place: Place, patch: pytest.MonkeyPatch) -> set[str]:
+    """The ZIPs and hash files that a quick check of a sound site lists, or asks for by name."""
+    keys: set[str] = set()
+
+    def listed(store: FolderStore, prefix: str = "") -> Iterator[ObjectInfo]:
+        for info in store_list(store, prefix):
+            keys.add(info.key)
+            yield info
+
+    def named(store: FolderStore, key: str) -> Path:
+        keys.add(key)
+        return store_path(store, key)
+
+    def described(store: FolderStore, key: str) -> ObjectInfo | None:
+        keys.add(key)
+        return store_head(store, key)
+
+    # What else is asked for by name goes by its path.
+    store_list, store_path, store_head = FolderStore.list, FolderStore._path, FolderStore.head
+    with patch.context() as patched:
+        patched.setattr(FolderStore, "list", listed)
+        patched.setattr(FolderStore, "_path", named)
+        patched.setattr(FolderStore, "head", described)
+        assert findings(place) == set()
+    assert f"{KIT_CHAIN}/index.json" in keys
+    assert f"{KIT_CHAIN}/index/000000000.json" in keys
+    return {key for key in keys if ".zip" in key}
+
+
+def test_no_zip_of_a_part_that_is_as_before_is_listed_or_asked_for(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert len(asked_zips(place, monkeypatch)) == 4 * 15 * 2
+    assert asked_zips(place, monkeypatch) == set()
+    make_segment(place.settings, 4001, tables=rows_of(4001))
+    load(place.site)
+    place.run("publish")
+    asked = {key for key in asked_zips(place, monkeypatch) if "-orders-" in key}
+    ends = [f"{KIT_CHAIN}-orders-{blocks}.zip" for blocks in ("40001-40010", "40011-40020")]
+    assert asked == {f"{KIT_CHAIN}/orders/{name}{end}" for name in ends for end in ("", ".sha256")}
+    assert asked_zips(place, monkeypatch) == set()
+
+
+def test_a_check_that_finds_something_relies_on_no_more_than_before(place: Place) -> None:
     path = place.chain / "index.html"
     data = path.read_bytes()
     flip(path)
+    assert findings(place)  # the first one: it knows nothing
+    path.write_bytes(data)
+    assert [segments_read(place) for _ in range(2)] == [4, 0]
+    flip(path)
     assert findings(place)
     path.write_bytes(data)
-    assert segments_read(place) == 4
+    assert segments_read(place) == 0
+
+
+def test_what_a_whole_check_finds_a_quick_one_finds_until_it_is_mended(place: Place) -> None:
+    assert place.verify()[0] == 0
+    path = place.archive.parent / NAMED["a ZIP"]
+    data = path.read_bytes()
+    flip(path)
+    assert findings(place) == set()
+    assert place.verify()[0] == 5
+    assert [{row[1] for row in findings(place)} for _ in range(2)] == [{str(path)}] * 2
+    path.write_bytes(data)
+    assert [segments_read(place) for _ in range(2)] == [4, 0]
+
+
+def test_it_says_when_the_last_whole_check_found_nothing_wrong(place: Place) -> None:
+    unknown, nothing = "No such check is known here", "It last found nothing wrong on 20"
+    assert place.verify("--quick")[1]["last_whole_check"] is None
+    assert unknown in place.run("verify", "--quick")[1]
+    at = place.verify()[1]["last_whole_check"]
+    assert abs(datetime.now(UTC) - datetime.fromisoformat(at)) < timedelta(minutes=5)
+    for _ in range(2):
+        assert place.verify("--quick")[1]["last_whole_check"] == at
+        said = place.run("verify", "--quick")[1]
+        assert nothing in said
+        assert "0 days ago" in said
 
 
 @each_of("content", [None, b"", b"no document at all", b'{"about": '])
@@ -224,6 +298,8 @@ NAMED: dict[str, str] = {
     "a state": "warehouse/state/*",
     "a snapshot": "warehouse/log/*.json",
 }
+LEFT_OUT = ("a ZIP", "a hash file")
+"""What a quick check does not look at where the part of the archive is as before."""
 DOCUMENTS = {
     *("a shard", "a shard's hashes", "a shard's page", "the index"),
     *("the chain's page", "the newest", "the hashes", "the revisions", "the chains"),
@@ -239,7 +315,7 @@ def damages() -> Iterator[tuple[str, Callable[[Place], object]]]:
     def on(name: str, change: Callable[[Path], object]) -> Callable[[Place], object]:
         return lambda place: change(sorted(place.archive.parent.glob(NAMED[name]))[-1])
 
-    for name in NAMED:
+    for name in [name for name in NAMED if name not in LEFT_OUT]:
         yield f"{name} is gone", on(name, Path.unlink)
         if name not in DOCUMENTS:
             longer = partial(_changed, change=lambda data: data + b"\n")
@@ -288,6 +364,26 @@ def test_a_damage_is_found_after_a_sound_check_as_without_its_record(
             damage(checked)
     places = [{row[:2] for row in rows} for rows in (after, without)]
     assert places[0] == places[1] != set(), name
+
+
+@each_of("name", LEFT_OUT)
+@each_of("damage", [Path.unlink, flip, empty])
+def test_what_a_quick_check_does_not_look_at_a_whole_one_finds(
+    checked: Place, name: str, damage: Callable[[Path], object], tmp_path: Path
+) -> None:
+    record = checked.warehouse.parent / RECORD
+    kept = record.read_bytes()
+    path = checked.archive.parent / NAMED[name]
+    with undone(checked, tmp_path / "backup"):
+        whole = path.read_bytes()
+        path.unlink()
+        path.write_bytes(whole)  # the backup is the very file
+        damage(path)
+        code, out = checked.run("verify", "--quick")
+        assert (code, f"0 of {len(NUMBERS) * 15} ZIPs" in out) == (0, True)
+        assert "ZIPs and their hash files were not looked at" in out
+        assert {row["where"] for row in checked.verify()[1]["findings"]} == {str(path)}
+    record.write_bytes(kept)
 
 
 def test_a_warehouse_that_lost_a_volume_is_found(place: Place) -> None:

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -21,6 +22,7 @@ from pipelines.site.site_check import verify_site
 from tests.archive_kit import resealed
 from tests.pipelines.kit import load, make_segment, site_settings
 from tests.pipelines.place_kit import Place, empty, flip, mended, placed, remedied
+from tests.s3_kit import bucket_server
 from tests.segments_kit import KIT_CHAIN, build_segment
 from transforms.objects import StoredFile
 from transforms.verifying.findings import Problem
@@ -115,8 +117,7 @@ def test_a_quick_check_says_what_it_looked_at_and_no_more(place: Place) -> None:
     assert "Everything" not in out
 
 
-def test_a_quick_check_misses_no_file(place: Place) -> None:
-    assert place.verify("--quick")[0] == 0
+def test_a_first_quick_check_misses_no_file(place: Place) -> None:
     gone = [
         place.chain / "orders" / f"{KIT_CHAIN}-orders-1-10.zip",
         place.chain / "trades" / f"{KIT_CHAIN}-trades-1-10.zip.sha256",
@@ -143,6 +144,15 @@ def test_a_mistyped_place_is_a_finding_and_is_not_made(place: Place, tmp_path: P
     assert _nothing(place, "--warehouse", typo) == [typo]
     assert _nothing(place, "--warehouse", typo, "--archive", typo) == [typo, typo]
     assert not Path(typo).exists()
+
+
+def test_a_bucket_that_is_not_there_is_a_finding(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with bucket_server() as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+        for option in ("--warehouse", "--archive"):
+            assert _nothing(place, option, "s3://no-such-bucket/x") == ["s3://no-such-bucket/x/"]
 
 
 def test_a_folder_that_is_not_mounted_is_a_finding(place: Place, tmp_path: Path) -> None:
@@ -319,6 +329,40 @@ def test_sums_that_do_not_follow_from_the_shards_are_found_and_made_right(place:
     assert path.read_bytes() == whole
 
 
+def test_strange_files_are_seen_and_can_be_moved_away(place: Place) -> None:
+    names = (
+        *("archive/notes.txt", "archive/old-chain/index.json", f"archive/{KIT_CHAIN}/x/y.zip"),
+        f"archive/{KIT_CHAIN}/orders/copy of orders.zip",
+        *("warehouse/index/copy.duckdb", "warehouse/log/1.json.bak", "warehouse/data/x"),
+    )
+    strange = [place.archive.parent / name for name in names]
+    for path in strange:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"x")
+        os.utime(path, (0, 0))
+    quick = {row["where"] for row in place.verify("--quick")[1]["findings"]}
+    assert quick == {str(path) for path in strange if "warehouse" in path.parts}
+    findings = remedied(place)
+    seen = [path.parent if path.parent.name == "old-chain" else path for path in strange]
+    assert sorted(row["where"] for row in findings) == sorted(map(str, seen))
+    assert {row["problem"] for row in findings} == {"orphan"}
+    assert [path for path in strange if path.exists()] == []
+    assert place.verify()[0] == 0
+
+
+def test_strange_files_are_looked_for_once_what_names_files_is_whole(place: Place) -> None:
+    strange = place.chain / "notes.txt"
+    strange.write_bytes(b"x")
+    os.utime(strange, (0, 0))
+    for path in place.chain.glob("*/*.zip"):
+        os.utime(path, (0, 0))
+    shard = place.chain / "index" / "000000000.json"
+    empty(shard)
+    (finding,) = (row for row in remedied(place) if row["where"] == str(shard))
+    assert finding["problem"] == "damaged"
+    assert [row["where"] for row in place.verify()[1]["findings"]] == [str(strange)]
+
+
 def test_data_files_of_a_load_that_was_killed_long_ago_go_once_the_blocks_are_loaded(
     place: Place,
 ) -> None:
@@ -330,11 +374,41 @@ def test_data_files_of_a_load_that_was_killed_long_ago_go_once_the_blocks_are_lo
     # Nothing else has these blocks: a sweep keeps the file until they are loaded.
     place.run("compact")
     assert left.exists()
+    assert [row["where"] for row in place.verify()[1]["findings"]] == [str(left)]
     Path(place.settings.source, f"{KIT_CHAIN}-1-31-40.zip").unlink()
     make_segment(place.settings, 3)
     place.run("load")
+    place.run("publish")
+    assert place.verify()[0] == 0  # the next sweep removes it
     place.run("compact")
     assert not left.exists()
+
+
+def test_what_may_be_the_only_copy_of_lost_rows_is_no_stranger(place: Place) -> None:
+    data = FILES["a data file"](place)
+    copy = data.with_name(f"{data.name.partition('.')[0]}.{'0' * 64}.parquet")
+    data.rename(copy)
+    os.utime(copy, (0, 0))
+    assert [row["where"] for row in place.verify()[1]["findings"]] == [str(data)]
+
+
+def test_what_a_load_at_work_has_just_put_there_is_no_finding_for_a_week(place: Place) -> None:
+    fresh = place.warehouse / "data" / "blocks" / "000000091-000000100.0.parquet"
+    fresh.write_bytes(b"x")
+    for days, code in ((0, 0), (6, 0), (8, 5)):
+        then = time.time() - days * 24 * 3600
+        os.utime(fresh, (then, then))
+        assert place.verify("--quick")[0] == code
+
+
+def test_what_a_publisher_at_work_has_just_put_there_is_no_finding_for_an_hour(
+    place: Place,
+) -> None:
+    fresh = place.chain / "orders" / f"{KIT_CHAIN}-orders-31-40.zip"
+    fresh.write_bytes(b"x")
+    assert place.verify()[0] == 0
+    os.utime(fresh, (0, 0))
+    assert place.verify()[0] == 5
 
 
 def test_segments_that_are_only_loaded_are_found_and_published(place: Place) -> None:

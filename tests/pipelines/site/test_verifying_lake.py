@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import random
+import shlex
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -20,10 +21,11 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.transaction import AddAction, RemoveAction
 from duckdb import DuckDBPyConnection
 
+from exporters.verifying import named_files
 from pipelines.site.site import Site
 from pipelines.site.site_check import verify_site
 from tests.pipelines.kit import load, make_segment, site_settings
-from tests.pipelines.place_kit import Place, advised, flip, mended, one, placed, remedied
+from tests.pipelines.place_kit import Place, advised, flip, follow, mended, one, placed, remedied
 from tests.s3_kit import bucket_server
 from tests.segments_kit import KIT_CHAIN, table_rows
 from transforms.verifying.verification import Verification
@@ -439,6 +441,31 @@ def test_what_no_version_names_is_no_finding_and_the_next_publish_removes_it(pla
     assert not orphan.exists()
 
 
+def test_files_that_strata_never_writes_are_strangers_after_an_hour(place: Place) -> None:
+    names = ("orders/copy of 1-20.parquet", "notes.txt", "junk/1-20.0123456789abcdef.parquet")
+    paths = [place.lake / name for name in names]
+    for path in paths:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"x")
+    assert place.verify()[0] == 0
+    for path in paths:
+        aged(path, 2 * 3600)
+    assert sorted(row["where"] for row in remedied(place)) == sorted(map(str, paths))
+    assert [path for path in paths if path.exists()] == []
+    assert place.verify()[0] == 0
+
+
+def test_a_foreign_file_that_no_log_names_any_more_is_a_stranger_after_an_hour(
+    place: Place,
+) -> None:
+    write_deltalake(place.lake / "orders", pq.read_table(orders(place)), mode="append")
+    follow(place, place.json(*CHECK)[1])
+    (foreign,) = place.lake.glob("orders/part-*.parquet")
+    assert place.verify()[0] == 0
+    aged(foreign, 3 * 3600)
+    mended(place, foreign)
+
+
 # --- buckets -----------------------------------------------------------------------------------
 
 
@@ -474,6 +501,15 @@ def test_a_lake_in_a_bucket_is_read_and_corrected_likewise(
                 assert command == ["aws", "s3", "rm", f"s3://{bucket}/{keys[1]}"]
                 server.client.delete_object(Bucket=bucket, Key=keys[1])
         assert place.json(*CHECK)[1]["findings"] == []
+        monkeypatch.setattr(named_files, "YOUNG_SECONDS", -60.0)
+        assert place.json(*CHECK)[1]["findings"] == []  # all that is there is named
+        for name in (f"{KIT_CHAIN}/lake/a file", "old/x", "old/y"):
+            server.client.put_object(Bucket=bucket, Key=f"exports/{name}", Body=b"x")
+        where = f"s3://{bucket}/exports"
+        assert sorted(map(shlex.join, advised(place.json(*CHECK)[1]))) == [
+            f"aws s3 mv '{where}/{KIT_CHAIN}/lake/a file' .",
+            f"aws s3 mv --recursive {where}/old ./old",
+        ]
 
 
 def test_what_lies_in_warehouse_and_lake_is_rendered_once(
