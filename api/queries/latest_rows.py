@@ -13,7 +13,7 @@ from api.core.open_snapshots import OpenSnapshot, Reading
 from api.core.relations import HeldTable
 from api.queries.cursors import Values
 from api.queries.pagination import Listing, Row
-from transforms.lookups.identities import identities_of
+from transforms.lookups.identities import Identities
 from transforms.lookups.repeated import repeated
 
 # Fetched beyond a page, since a few rows are in two volumes.
@@ -50,7 +50,7 @@ def written_again(reading: Reading, source: LatestSource) -> Mapping[bytes, int]
         tables = source.tables(snapshot)
         if len(tables) < 2:
             return {}
-        return repeated([identities_of(table.lookups, table.table) for table in tables])
+        return repeated(Identities(table.lookups, table.table) for table in tables)
 
     return reading.snapshot.once(f"{source.table} written again", find)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import pyarrow as pa
 
@@ -15,14 +15,32 @@ IDENTITIES = ("highs", "lows", "written")
 
 @dataclass(frozen=True, slots=True)
 class Identities:
-    """The rows of a volume, by the two halves of their identities, in order of these.
+    """The rows of a table in an index file, by the two halves of their identities, in order.
 
-    `written` are the times of their last rows, in microseconds.
+    `written` are the times of their last rows, in microseconds. Each is read when it is asked for;
+    raises `UnreadableFilesError`.
     """
 
-    highs: Sequence[int]
-    lows: Sequence[int]
-    written: Sequence[int]
+    index: IndexFile
+    table: str
+
+    @property
+    def highs(self) -> memoryview:
+        """The first halves."""
+        return self._numbers("highs", "Q")
+
+    @property
+    def lows(self) -> memoryview:
+        """The other halves."""
+        return self._numbers("lows", "Q")
+
+    @property
+    def written(self) -> memoryview:
+        """The times."""
+        return self._numbers("written", "q")
+
+    def _numbers(self, name: str, kind: Literal["Q", "q"]) -> memoryview:
+        return memoryview(self.index.fact(f"{self.table}.{name}")).cast(kind)
 
 
 def halves_sql(identities: str) -> str:
@@ -43,12 +61,6 @@ def identity_facts(con: Connection, table: str, identities: str) -> dict[str, by
         return {f"{table}.{name}": b"" for name in IDENTITIES}
     rows = con.sql(halves_sql(identities)).to_arrow_table()
     return {f"{table}.{name}": _column_bytes(rows.column(name)) for name in IDENTITIES}
-
-
-def identities_of(index: IndexFile, table: str) -> Identities:
-    """A table's identities in an index file. Raises `UnreadableFilesError`."""
-    highs, lows, written = (memoryview(index.fact(f"{table}.{name}")) for name in IDENTITIES)
-    return Identities(highs.cast("Q"), lows.cast("Q"), written.cast("q"))
 
 
 def _column_bytes(column: pa.ChunkedArray) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,53 +14,53 @@ _TOGETHER = 2**18
 _HIGHS = 2**64
 
 
-def repeated(lists: Sequence[Identities]) -> dict[bytes, int]:
+def repeated(identities: Iterable[Identities]) -> dict[bytes, int]:
     """The last times, in microseconds, of rows that are held more than once.
 
-    By identity, the 16 bytes of the MD5.
+    By identity, the 16 bytes of the MD5. Nearly all are there once, of which their first halves
+    tell that: nothing else is read where all are.
     """
-    times: dict[bytes, int] = {}
-    for table in _parts(lists):
-        counted = table.group_by(["high", "low"]).aggregate(
-            [("written", "max"), ("written", "count")]
-        )
-        several = counted.filter(pc.greater(counted.column("written_count"), 1))
-        names = ("low", "high", "written_max")
-        columns = (several.column(name).to_pylist() for name in names)
-        for low, high, written in zip(*columns, strict=True):
-            times[low.to_bytes(8, "little") + high.to_bytes(8, "little")] = written
-    return times
-
-
-def _parts(lists: Sequence[Identities]) -> Iterator[pa.Table]:
-    """Identities that may be there several times, equal ones in one table.
-
-    A bounded number is looked at together. Nearly all are there once, of which their first halves
-    tell that in half of the time.
-    """
-    parts = sum(len(ids.highs) for ids in lists) // _TOGETHER + 1
-    for part in range(parts):
-        low, high = part * _HIGHS // parts, (part + 1) * _HIGHS // parts
-        table = _table([_between(ids, low, high) for ids in lists])
-        counts = pc.value_counts(table["high"])
-        several = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
-        yield table.filter(pc.is_in(table["high"], several))
-
-
-def _between(ids: Identities, low: int, high: int) -> Identities:
-    begin, end = bisect_left(ids.highs, low), bisect_left(ids.highs, high)
-    return Identities(ids.highs[begin:end], ids.lows[begin:end], ids.written[begin:end])
-
-
-def _table(lists: Sequence[Identities]) -> pa.Table:
-    columns = {
-        "high": pa.chunked_array([_array(ids.highs, pa.uint64()) for ids in lists], pa.uint64()),
-        "low": pa.chunked_array([_array(ids.lows, pa.uint64()) for ids in lists], pa.uint64()),
-        "written": pa.chunked_array([_array(ids.written, pa.int64()) for ids in lists], pa.int64()),
+    halves = [(volume, volume.highs) for volume in identities]
+    several = pa.concat_arrays(
+        [_array(b"", pa.uint64()), *_several([highs for _, highs in halves])]
+    )
+    if not len(several):
+        return {}
+    rows = pa.concat_tables(_rows(halves, several))
+    counted = rows.group_by(["high", "low"]).aggregate([("written", "max"), ("written", "count")])
+    found = counted.filter(pc.greater(counted.column("written_count"), 1))
+    columns = (found.column(name).to_pylist() for name in ("low", "high", "written_max"))
+    return {
+        low.to_bytes(8, "little") + high.to_bytes(8, "little"): written
+        for low, high, written in zip(*columns, strict=True)
     }
-    return pa.table(columns)
 
 
-def _array(numbers: Sequence[int], kind: pa.DataType) -> pa.Array:
-    """Numbers where they are: nothing is copied."""
-    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])
+def _several(lists: Sequence[memoryview]) -> Iterator[pa.Array]:
+    """The numbers that are in ascending lists more than once; a part at a time fits in a cache."""
+    parts = sum(map(len, lists)) // _TOGETHER + 1
+    begins = [0] * len(lists)
+    for part in range(1, parts + 1):
+        ends = [bisect_left(each, part * _HIGHS // parts) for each in lists]
+        slices = (each[a:b] for each, a, b in zip(lists, begins, ends, strict=True))
+        counts = pc.value_counts(_array(b"".join(slices), pa.uint64()))
+        yield counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+        begins = ends
+
+
+def _rows(halves: Iterable[tuple[Identities, memoryview]], several: pa.Array) -> Iterator[pa.Table]:
+    """The rows of volumes, of which the first halves are given, that have several of these."""
+    arrays = [(volume, _array(highs, pa.uint64())) for volume, highs in halves]
+    is_among, begin = pc.is_in(pa.concat_arrays([high for _, high in arrays]), several), 0
+    for volume, high in arrays:
+        chosen = is_among.slice(begin, len(high))
+        begin += len(high)
+        if chosen.true_count:
+            low, written = _array(volume.lows, pa.uint64()), _array(volume.written, pa.int64())
+            yield pa.table({"high": high, "low": low, "written": written}).filter(chosen)
+
+
+def _array(numbers: bytes | memoryview, kind: pa.DataType) -> pa.Array:
+    """64-bit numbers where they are: nothing is copied."""
+    buffer = pa.py_buffer(numbers)
+    return pa.Array.from_buffers(kind, buffer.size // 8, [None, buffer])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from transforms.duck import Connection
 from transforms.lookups import lookup_tables
-from transforms.lookups.identities import IDENTITIES, identities_of
+from transforms.lookups.identities import IDENTITIES, Identities
 from transforms.lookups.index_file import TABLES, IndexConnections, IndexFile, new_index
 from transforms.lookups.key_pages import PageTable, read_pages
 from transforms.lookups.lookup_tables import (
@@ -295,6 +295,6 @@ def test_lookups_are_read_from_their_file(con: Connection, tmp_path: Path) -> No
     for table in (ORDERS, BY_ID, BY_PARTY, PROVISIONS_BY_MARKET, PROVISIONS_BY_PARTY):
         assert [*index.pages(table, ("other",), ("other",))] == []
     assert times_of(index, "withdrawals") == times_of(index, "liquidity_provisions") == (5, 5)
-    identities = identities_of(index, "withdrawals")
+    identities = Identities(index, "withdrawals")
     assert (len(identities.highs), len(identities.lows), [*identities.written]) == (1, 1, [5])
     connections.keep()
