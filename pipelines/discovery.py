@@ -17,6 +17,7 @@ from pipelines.settings import Settings
 from pipelines.site.machine import machine_problem
 from pipelines.site.segment_status import SiteStatus, site_status
 from pipelines.site.site import Site
+from transforms.collector import collector_paused
 
 
 def segment_sensor(job: str, settings: Settings) -> dg.SensorDefinition:
@@ -30,6 +31,7 @@ def segment_sensor(job: str, settings: Settings) -> dg.SensorDefinition:
         description="Lists the source, adds its segments as partitions and requests runs for what "
         "is not loaded or not published.",
     )
+    @collector_paused()
     def new_segments(
         context: dg.SensorEvaluationContext, site: dg.ResourceParam[Site]
     ) -> dg.SensorResult:

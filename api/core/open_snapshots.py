@@ -23,6 +23,7 @@ from api.core.damage import Damage, LostFiles, files_of
 from api.core.indexes import Indexes
 from api.core.relations import HeldTable
 from api.core.telemetry import log
+from transforms.collector import collector_paused
 from transforms.duck import quote_name
 from transforms.errors import IntegrityError, UnreadableFilesError
 from transforms.lookups.index_file import IndexFile
@@ -353,32 +354,38 @@ class OpenSnapshots:
         with ExitStack() as undo:
             lease = undo.enter_context(ExitStack())
             lease.enter_context(catalog.files.hold(files_of(catalog)))
-
-            def attached(file: StoredFile) -> str:
-                alias = self._pool.attach(catalog.files.path(file))
-                lease.callback(self._pool.detach, alias)
-                return alias
-
-            captures = catalog.snapshot.captures
-            snapshot = OpenSnapshot(
-                catalog,
-                lease,
-                is_whole=True,
-                files={volume.key: attached(volume.database) for volume in catalog.states()},
-                indexes=self._indexes.of(catalog),
-                segment_rows={
-                    volume.key: read_segments(catalog.files.path(volume.file))
-                    for volume in catalog.history()
-                },
-                captures=attached(captures) if captures else None,
-            )
-            with self._pool.session() as session:
-                snapshot.newest = _newest(session, snapshot)
-                if self._prepare is not None:
-                    with suppress(UnavailableError):  # who asks for the rows is told so
-                        self._prepare(Reading(snapshot, session))
+            snapshot = self._prepared(catalog, lease)
             undo.pop_all()
             return snapshot
+
+    @collector_paused()
+    def _prepared(self, catalog: Catalog, lease: ExitStack) -> OpenSnapshot:
+        """The snapshot whose files the lease keeps, with all that is made before it is used."""
+
+        def attached(file: StoredFile) -> str:
+            alias = self._pool.attach(catalog.files.path(file))
+            lease.callback(self._pool.detach, alias)
+            return alias
+
+        captures = catalog.snapshot.captures
+        snapshot = OpenSnapshot(
+            catalog,
+            lease,
+            is_whole=True,
+            files={volume.key: attached(volume.database) for volume in catalog.states()},
+            indexes=self._indexes.of(catalog),
+            segment_rows={
+                volume.key: read_segments(catalog.files.path(volume.file))
+                for volume in catalog.history()
+            },
+            captures=attached(captures) if captures else None,
+        )
+        with self._pool.session() as session:
+            snapshot.newest = _newest(session, snapshot)
+            if self._prepare is not None:
+                with suppress(UnavailableError):  # who asks for the rows is told so
+                    self._prepare(Reading(snapshot, session))
+        return snapshot
 
 
 def _newest(session: Session, snapshot: OpenSnapshot) -> Block | None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 
 # Parsing costs more than reading. Equal bytes are an equal index, so nothing can be stale.
-_parsed_index = lru_cache(maxsize=2)(parse_index)
+known_index = lru_cache(maxsize=2)(parse_index)
 _parsed_shard = lru_cache(maxsize=8)(Shard.parse)
 # Two tables of 75,000 segments, each segment a ZIP.
 _COLUMNS_BYTES = 64 * 2**20
@@ -67,7 +67,7 @@ class Archive:
         if data is None:
             return ArchiveIndex(self.chain_id)
         place = self.place("index.json")
-        index = _parsed_index(data, place)
+        index = known_index(data, place)
         if index.chain_id != self.chain_id:
             raise IntegrityError(
                 f"{place} is the index of chain {index.chain_id}: strata publish makes it again"

@@ -15,12 +15,12 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING
 
-from exporters.archive.archive import CHAINS, Archive, chains, parse_chains, won_race
+from exporters.archive.archive import CHAINS, Archive, chains, known_index, parse_chains, won_race
 from exporters.archive.conditions import conditions_json, day_conditions
 from exporters.archive.document_store import DocumentStore
 from exporters.archive.entries import range_json
 from exporters.archive.hash_lists import ENDING, SIGNATURES, SUMS, signature, sums_text
-from exporters.archive.index import ArchiveIndex, extent_json, index_bytes, parse_index
+from exporters.archive.index import ArchiveIndex, extent_json, index_bytes
 from exporters.archive.json_text import FORMAT, written
 from exporters.archive.lake_place import LAKE, LOG, MANIFESTS
 from exporters.archive.page import chain_page, home_page, shard_page
@@ -42,6 +42,7 @@ from exporters.archive.sound_documents import (
     stored_shards,
 )
 from exporters.archive.sums import completeness
+from transforms.collector import collector_paused
 from transforms.errors import IntegrityError
 from transforms.stores.store import Store
 
@@ -86,6 +87,7 @@ def refresh(archive: Archive, numbers: Iterable[int], paths: Collection[str] | N
     """
     shards, written = list(numbers), list[str]()
 
+    @collector_paused()
     def write() -> None:
         store = DocumentStore(archive.store)
         reading = replace(archive, store=store)
@@ -167,7 +169,7 @@ def _signature(archive: Archive, signer: Signer, name: str) -> ArchiveDocument:
 
 def _index(archive: Archive, numbers: Iterable[int], old: bytes | None) -> bytes:
     try:
-        index = parse_index(old, archive.place(INDEX)) if old else None
+        index = known_index(old, archive.place(INDEX)) if old else None
     except IntegrityError as error:
         _log.warning("%s; it is made again from the shards", error)
         index = None

@@ -33,6 +33,7 @@ from exporters.archive.sums import (
     total,
 )
 from transforms.block_range import BlockRange
+from transforms.collector import collector_paused
 from transforms.coverage import Coverage, union
 from transforms.segments.id_chain import IdChain, IdRun, id_chain
 from transforms.tables.registry import HISTORY_TABLES
@@ -169,25 +170,39 @@ class ArchiveIndex:
     def including(self, fresh: Iterable[ShardSummary]) -> ArchiveIndex:
         """The index with shards added or replaced by number, and all sums taken again."""
         shards = {**self.shards, **{summary.number: summary for summary in fresh}}
-        rows = [shard.row for shard in shards.values()]
-        usual = union(range_of(run) for row in rows for run in row["covered"])
-        tables = {table: _total(rows, table, usual) for table in HISTORY_TABLES}
+        tables = _totals([shard.row for shard in shards.values()])
         return replace(self, tables=tables, shards=dict(sorted(shards.items())))
 
 
-def _total(shards: Collection[Json], table: str, usual: Coverage) -> TableSums:
-    """The sums of a table over the rows of shards, which all together cover `usual`.
+def _totals(shards: Collection[Json]) -> dict[str, TableSums]:
+    """The sums of each table over the rows of shards.
 
-    Most tables have the blocks of all others, of which thousands of shards are joined once then.
+    Each row is gone through once, as it lies in memory. Most tables have the blocks of all others,
+    of which thousands of shards are joined once then.
     """
-    parts = [(row, row["tables"][table]) for row in shards if table in row["tables"]]
-    sums = [each for _, each in parts]
-    covered = usual
-    if len(sums) < len(shards) or any("covered" in each for each in sums):
-        runs = (each.get("covered", row["covered"]) for row, each in parts)
-        covered = union(map(range_of, chain.from_iterable(runs)))
-    zips, rows, size = (sum(each[name] for each in sums) for name in ("zips", "rows", "bytes"))
-    return TableSums(zips, rows, size, covered)
+    totals = {table: [0, 0, 0, 0] for table in HISTORY_TABLES}
+    for row in shards:
+        for table, sums in row["tables"].items():
+            if table in totals:
+                own = totals[table]
+                own[0] += sums["zips"]
+                own[1] += sums["rows"]
+                own[2] += sums["bytes"]
+                own[3] += "covered" not in sums
+    usual = union(range_of(run) for row in shards for run in row["covered"])
+    return {
+        table: TableSums(
+            zips, rows, size, usual if alike == len(shards) else _covered(shards, table)
+        )
+        for table, (zips, rows, size, alike) in totals.items()
+    }
+
+
+def _covered(shards: Iterable[Json], table: str) -> Coverage:
+    """The blocks of a table of which not all shards have their usual ones."""
+    rows = ((row, row["tables"][table]) for row in shards if table in row["tables"])
+    runs = (sums.get("covered", row["covered"]) for row, sums in rows)
+    return union(map(range_of, chain.from_iterable(runs)))
 
 
 def extent_json(index: ArchiveIndex, extent: Completeness) -> Json:
@@ -221,6 +236,7 @@ def index_bytes(index: ArchiveIndex) -> bytes:
     )
 
 
+@collector_paused()
 def parse_index(data: bytes, place: str) -> ArchiveIndex:
     """Read an index. Raises `IntegrityError` naming the place where it is damaged."""
     return parsed(data, place, _read)

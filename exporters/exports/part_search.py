@@ -7,11 +7,9 @@ missing is named in a warning and another is taken; one that goes bad later ends
 
 from __future__ import annotations
 
-import gc
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -30,6 +28,7 @@ from exporters.zips.parts import PartColumns, PartRef
 from exporters.zips.sources import ByteSource
 from exporters.zips.staging import PartStage
 from transforms.block_range import BlockRange, BlockRanges
+from transforms.collector import collector_paused
 from transforms.errors import IntegrityError, RangeError
 from transforms.tables.registry import TableSchema
 from transforms.warehouse.files.catalog import Catalog
@@ -222,18 +221,3 @@ def held_columns(receipts: pa.Table, table: str) -> HeldColumns:
         known = [parse_columns(table, text) for text in texts.dictionary.to_pylist()]
         schemas += map(known.__getitem__, texts.indices.to_pylist())
     return HeldColumns(chain_id, BlockRanges(first, last), versions, schemas)
-
-
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """No collection for the length of a block, which must be short: it holds for all threads.
-
-    In a plan of 10,000 segments half of the time went into rounds that found nothing.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

@@ -19,6 +19,7 @@ from exporters.archive.sums import Completeness, completeness
 from pipelines.site.publication_state import lacking_segments
 from pipelines.site.site import Site, at_one_look
 from transforms.block_range import BlockRange
+from transforms.collector import collector_paused
 from transforms.coverage import inside
 from transforms.errors import ConflictError, IntegrityError
 from transforms.segments.id_chain import IdChain, IdRun, id_chain, index_contradiction, other_id
@@ -111,6 +112,7 @@ def _without(
 
 
 @at_one_look
+@collector_paused()
 def site_status(site: Site, listed_for: float = 0.0) -> SiteStatus:
     """The status by source, warehouse and archive; reads listings and indexes only.
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transforms.block_range import BlockRange
+from transforms.collector import collector_paused
 from transforms.duck import Connection, read_only_connection
 from transforms.duck_files import remove_spills
 from transforms.errors import BusyError, ConfigError, IntegrityError
@@ -164,6 +165,7 @@ class Warehouse:
         with suppress(BusyError), exclusive(self.cache / ".merging.lock", wait_seconds=0):
             merge(self.backing)
 
+    @collector_paused()
     def show(self) -> None:
         """Make the file of views new, for who opens it without us.
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import astuple, dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 from uuid import uuid4
 
 from transforms.block_range import BlockRange, contiguous_runs
+from transforms.collector import collector_paused
 from transforms.errors import ConfigError, IntegrityError, SegmentError
 from transforms.objects import ObjectInfo, StoredFile
 from transforms.sealed import seal, unseal
@@ -181,6 +183,8 @@ def dump_snapshot(snapshot: Snapshot) -> bytes:
     )
 
 
+@lru_cache(maxsize=1)  # a process that serves reads the same one again, to see that it is there
+@collector_paused()
 def parse_snapshot(data: bytes, place: str) -> Snapshot:
     """Read a snapshot. Raises `IntegrityError` where it is damaged, `ConfigError` for a newer one.
 
