@@ -77,17 +77,14 @@ class LostFiles:
     ) -> Mapping[Path, StoredFile]:
         """The files that have to be hashed."""
         manifests = {volume.file for volume in catalog.history()}
-        paths = {catalog.files.path(file): file for file in files}
-        before = self._sound
-        self._sound = {
-            path: before.get(path, "" if file in manifests else path_version(path))
-            for path, file in paths.items()
-        }
-        return {
-            path: file
-            for path, file in paths.items()
-            if path in suspects or path_version(path) not in ("", self._sound[path])
-        }
+        doubtful, before, self._sound = dict[Path, StoredFile](), self._sound, {}
+        for file in files:
+            path = catalog.files.path(file)
+            now = path_version(path)
+            sound = self._sound[path] = before.get(path, "" if file in manifests else now)
+            if path in suspects or now not in ("", sound):
+                doubtful[path] = file
+        return doubtful
 
     def _damaged_snapshot(self, catalog: Catalog) -> dict[StoredFile, str]:
         """The snapshot's own file in the log, if it is not what was read once."""

@@ -150,7 +150,7 @@ class LocalFiles:
             size = path.stat().st_size
         except (FileNotFoundError, NotADirectoryError):
             return MISSING
-        if path.suffix == ".duckdb" and (log := log_beside(path)):
+        if file.key.endswith(".duckdb") and (log := log_beside(path)):
             return f"has {log.name} beside it: {FOREIGN_LOG}"
         if size != file.size:
             return f"is damaged: it has {size} bytes and the warehouse's log names {file.size}"

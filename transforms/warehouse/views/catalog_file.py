@@ -100,8 +100,8 @@ class CatalogFile:
         # Only who makes a file needs to know what its views are: that is a tenth of our modules.
         from transforms.warehouse.views.catalog_views import catalog_views
 
-        catalog.files.bring(catalog.snapshot.readable())
-        views = catalog_views(catalog)
+        with catalog.files.hold(catalog.snapshot.readable()):
+            views = catalog_views(catalog)
         statements, fixed = views.all, _hash(views.fixed)
         if former is not None and former["views"] == fixed:
             statements = [*views.lists, *views.states]
