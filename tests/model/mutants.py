@@ -66,8 +66,8 @@ MUTANTS = (
     _one(
         "nothing is swept but snapshots",
         _SWEEPING,
-        "if is_held(key, runs) or _OTHERS",
-        "if not key and _OTHERS",
+        "(*due, *orphans) if is_removable(key, runs)",
+        "(*due, *orphans) if not key",
     ),
     _one(
         "the newest snapshot is swept",
