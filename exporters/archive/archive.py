@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 
-# Parsing costs more than reading. Equal bytes are an equal index, so nothing can be stale.
-known_index = lru_cache(maxsize=2)(parse_index)
+# Parsing costs more than reading. Equal bytes are an equal index, so nothing can be stale. Each
+# counts as one byte: two are kept.
+_indexes = BoundedCache[tuple[bytes, ArchiveIndex]](2)
 _parsed_shard = lru_cache(maxsize=8)(Shard.parse)
 # Two tables of 75,000 segments, each segment a ZIP.
 _COLUMNS_BYTES = 64 * 2**20
@@ -213,6 +214,20 @@ def won_race(work: Callable[[], _Result], place: str) -> _Result:
         except LostRaceError:
             time.sleep(random.uniform(0, min(0.01 * attempt, _LONGEST_PAUSE_SECONDS)))
     raise BusyError(f"others keep changing {place}: try again later")
+
+
+def known_index(data: bytes, place: str) -> ArchiveIndex:
+    """The index of these bytes, parsed unless it is known. Raises as `parse_index` does."""
+    known_data, index = _indexes.get(place) or (None, None)
+    if index is None or known_data != data:
+        index = parse_index(data, place)
+        keep_index(data, place, index)
+    return index
+
+
+def keep_index(data: bytes, place: str, index: ArchiveIndex) -> None:
+    """Keep an index that was parsed, or that these bytes were made of."""
+    _indexes.put(place, (data, index), 1)
 
 
 CHAINS = "chains.json"

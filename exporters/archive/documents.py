@@ -15,7 +15,15 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING
 
-from exporters.archive.archive import CHAINS, Archive, chains, known_index, parse_chains, won_race
+from exporters.archive.archive import (
+    CHAINS,
+    Archive,
+    chains,
+    keep_index,
+    known_index,
+    parse_chains,
+    won_race,
+)
 from exporters.archive.conditions import conditions_json, day_conditions
 from exporters.archive.document_store import DocumentStore
 from exporters.archive.entries import range_json
@@ -180,7 +188,10 @@ def _index(archive: Archive, numbers: Iterable[int], old: bytes | None) -> bytes
     # Where anything was ever published to the lake, its manifests have a log.
     log = archive.key(f"{LAKE}/{MANIFESTS}/{LOG}/")
     has_lake = next(iter(archive.store.list(log)), None) is not None
-    return index_bytes(replace(index, has_lake=has_lake))
+    index = replace(index, has_lake=has_lake)
+    data = index_bytes(index)
+    keep_index(data, archive.place(INDEX), index)
+    return data
 
 
 def _conditions(archive: Archive) -> bytes:
