@@ -85,10 +85,12 @@ class TableReference:
 @cache
 def schema_reference() -> Mapping[str, TableReference]:
     """Every table that a known schema version has or had, by name."""
-    return {table: _table(table) for table in tables_ever()}
+    return {table: table_reference(table) for table in tables_ever()}
 
 
-def _table(table: str) -> TableReference:
+@cache
+def table_reference(table: str) -> TableReference:
+    """A table that a known schema version has or had."""
     columns = tuple(_column(table, column) for column in _columns_ever(table))
     newest = [state for _, state in table_changes(table) if state is not None][-1]
     return TableReference(

@@ -14,8 +14,8 @@ from transforms.block_range import BlockRange
 from transforms.duck import quote_name, quote_text
 from transforms.tables.column_facts import table_meaning
 from transforms.tables.dialect import select_list
-from transforms.tables.reference import schema_reference
-from transforms.tables.registry import Column, fold_case
+from transforms.tables.reference import table_reference
+from transforms.tables.registry import Column, fold_case, tables_ever
 from transforms.warehouse.manifests.data_files import empty_sql, rows_sql, state_sql
 from transforms.warehouse.manifests.manifest import receipts_source, segments_source
 from transforms.warehouse.manifests.shapes import Shape
@@ -171,7 +171,7 @@ def empty_table(name: str, kind: str) -> tuple[str, str]:
     Two thousand comments on columns would take longer to write than all other views of a small
     chain: there are none.
     """
-    table = schema_reference()[name]
+    table = table_reference(name)
     shape = Shape({column.name: column.source_type for column in table.columns})
     columns, source = typed_columns(name, shape), empty_sql(name, shape.column_list())
     return _made(kind, f"main.{quote_name(name)}", columns, source, f"{table.meaning} {_EMPTY}")
@@ -180,4 +180,4 @@ def empty_table(name: str, kind: str) -> tuple[str, str]:
 def absent_names(there: Iterable[str]) -> list[str]:
     """The documented tables that are not there."""
     folded = set(map(fold_case, there))
-    return [name for name in schema_reference() if fold_case(name) not in folded]
+    return [name for name in tables_ever() if fold_case(name) not in folded]
