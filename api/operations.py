@@ -41,7 +41,7 @@ def _spam(path: str, operation_id: str = "") -> Operation:
 
 def _newest_segment(reading: Reading, _request: Request) -> Record:
     newest = newest_segment(reading.snapshot)
-    return newest, "" if newest is None else reading.snapshot.catalog.chain_id
+    return newest, "" if newest is None else reading.snapshot.catalog.snapshot.chain_id
 
 
 EXPORT = Operation(

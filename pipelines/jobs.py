@@ -133,14 +133,14 @@ def verify() -> None:
 def look_at_archive(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]) -> None:
     """Make again what is missing in the archive, and remove what the lake no longer needs."""
     catalog = site.warehouse.catalog()
-    if not catalog.volumes:
+    if not catalog.snapshot.volumes:
         context.log.info("Nothing is loaded yet.")
         return
     # What is in the lake is nothing that other jobs of every few minutes need.
     from pipelines.site.publication_state import sweep
 
     with retried_if_transient(context.retry_number):
-        completion = complete_archive(site, site.archive(catalog.chain_id))
+        completion = complete_archive(site, site.archive(catalog.snapshot.chain_id))
         refused = sweep(site) if site.settings.lake else {}
     context.add_output_metadata({"was_whole": completion.is_nothing})
     named = {each.name: each.reason for each in completion.failed[:_NAMED_FINDINGS]}

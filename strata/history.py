@@ -129,7 +129,7 @@ class History:
 
     def _kinds(self, name: str) -> set[str]:
         """The kinds of volumes that have a table."""
-        return {volume.kind for volume in self._catalog.volumes if name in volume.shapes}
+        return {volume.kind for volume in self._catalog.snapshot.volumes if name in volume.shapes}
 
     def _check_history(self, name: str, extent: Extent) -> None:
         known = known_table(name, _NEWEST)

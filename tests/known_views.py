@@ -62,6 +62,8 @@ def _take_or_write(self: CatalogFile, path: Path, catalog: Catalog, former: Any 
 
 def _likeness(catalog: Catalog) -> str:
     """What catalogs with the same views mostly have in common; `CatalogFile` compares the texts."""
-    shapes = [(volume.kind, volume.shapes, sorted(volume.data)) for volume in catalog.volumes]
+    shapes = [
+        (volume.kind, volume.shapes, sorted(volume.data)) for volume in catalog.snapshot.volumes
+    ]
     text = f"{shapes} {catalog.snapshot.captures is None}"
     return hashlib.sha256(text.encode()).hexdigest()

@@ -76,7 +76,7 @@ class LostFiles:
         self, catalog: Catalog, files: Collection[StoredFile], suspects: Collection[Path]
     ) -> Mapping[Path, StoredFile]:
         """The files that have to be hashed."""
-        manifests = {volume.file for volume in catalog.history()}
+        manifests = {volume.file for volume in catalog.snapshot.history}
         doubtful, before, self._sound = dict[Path, StoredFile](), self._sound, {}
         for file in files:
             path = catalog.files.path(file)

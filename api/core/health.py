@@ -88,7 +88,7 @@ class Health:
         return {
             "ready": self.is_ready,
             "reason": self.reason,
-            "chainId": snapshot.catalog.chain_id if snapshot else "",
+            "chainId": snapshot.catalog.snapshot.chain_id if snapshot else "",
             "snapshot": snapshot.catalog.snapshot.number if snapshot else None,
             "segments": snapshot.segments if snapshot else 0,
             "changedAt": _rfc3339(snapshot.catalog.snapshot.time) if snapshot else None,

@@ -22,7 +22,7 @@ class Indexes:
             volume.key: self._indexes.setdefault(
                 volume.index, IndexFile(catalog.files.path(volume.index), self._connections)
             )
-            for volume in catalog.volumes
+            for volume in catalog.snapshot.volumes
             if volume.index
         }
 

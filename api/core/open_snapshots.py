@@ -81,15 +81,15 @@ class OpenSnapshot:
 
     def history(self, table: str) -> Sequence[HeldTable]:
         """The table in every file of history that has it, ascending by block."""
-        return self._held(f"history of {table}", table, self.catalog.history)
+        return self._held(f"history of {table}", table, self.catalog.snapshot.history)
 
     def states(self, table: str) -> Sequence[HeldTable]:
         """The table's whole copies, ascending by block: one per schema version that has it."""
-        return self._held(f"states of {table}", table, self.catalog.states)
+        return self._held(f"states of {table}", table, self.catalog.snapshot.states)
 
     def state(self, table: str) -> HeldTable | None:
         """The table's newest whole copy, unless the newest schema version has none."""
-        tables = self._held(f"state of {table}", table, lambda: self.catalog.states()[-1:])
+        tables = self._held(f"state of {table}", table, self.catalog.snapshot.states[-1:])
         return tables[0] if tables else None
 
     def once(self, name: Hashable, build: Callable[[OpenSnapshot], _Built]) -> _Built:
@@ -113,11 +113,9 @@ class OpenSnapshot:
         shape, index = volume.shapes[table], self.indexes.get(volume.key)
         return HeldTable(table, place, volume.blocks, shape, index)
 
-    def _held(
-        self, name: str, table: str, volumes: Callable[[], Sequence[Volume]]
-    ) -> Sequence[HeldTable]:
+    def _held(self, name: str, table: str, volumes: Sequence[Volume]) -> Sequence[HeldTable]:
         def find(_: OpenSnapshot) -> Sequence[HeldTable]:
-            tables = (self.table(each, table) for each in volumes() if table in each.shapes)
+            tables = (self.table(each, table) for each in volumes if table in each.shapes)
             return [held_table for held_table in tables if held_table.is_usable]
 
         return self.once(name, find)
@@ -315,7 +313,7 @@ class OpenSnapshots:
             is_newest = catalog.snapshot.commit == self._followed
             if is_newest and self._damage is not None:
                 return UnavailableError(self._damage.sentence)
-            manifests = (catalog.files.path(volume.file) for volume in catalog.history())
+            manifests = (catalog.files.path(volume.file) for volume in catalog.snapshot.history)
             try:
                 self._lost.check(catalog, {*paths, *manifests})
             except IntegrityError as error:
@@ -350,7 +348,7 @@ class OpenSnapshots:
             raise
 
     def _open(self, catalog: Catalog) -> OpenSnapshot:
-        check_open_files(len(catalog.volumes))
+        check_open_files(len(catalog.snapshot.volumes))
         with ExitStack() as undo:
             lease = undo.enter_context(ExitStack())
             lease.enter_context(catalog.files.hold(files_of(catalog)))
@@ -372,11 +370,11 @@ class OpenSnapshots:
             catalog,
             lease,
             is_whole=True,
-            files={volume.key: attached(volume.database) for volume in catalog.states()},
+            files={volume.key: attached(volume.database) for volume in catalog.snapshot.states},
             indexes=self._indexes.of(catalog),
             segment_rows={
                 volume.key: read_segments(catalog.files.path(volume.file))
-                for volume in catalog.history()
+                for volume in catalog.snapshot.history
             },
             captures=attached(captures) if captures else None,
         )

@@ -46,7 +46,7 @@ def view_archive(catalog: Catalog | None, store: Store, own: str = "") -> Archiv
 
     `own` is where the archive is served, for a chain that is loaded and has no other address.
     """
-    chain_id = catalog.chain_id if catalog else next(iter(chains(store)), "")
+    chain_id = catalog.snapshot.chain_id if catalog else next(iter(chains(store)), "")
     segments = catalog.segments() if catalog else []
     if not chain_id:
         return ArchiveView(ArchiveIndex(""))

@@ -65,7 +65,7 @@ class ServedDatabase:
         current = self.snapshots.current
         if name not in PUBLIC_TYPES or not address or current is None:
             return None
-        if chain_id != current.catalog.chain_id:
+        if chain_id != current.catalog.snapshot.chain_id:
             return None
         with self._lock:  # one at a time: it takes half a second
             made, folder = self._made.pop(address, (-inf, ""))
@@ -83,7 +83,7 @@ class ServedDatabase:
         from exporters.lake.lake_files import Lake
         from exporters.lake.publication.public_documents import PublicDocuments
 
-        lake = Lake(Archive(self.store, catalog.chain_id), self.cache / "lake")
+        lake = Lake(Archive(self.store, catalog.snapshot.chain_id), self.cache / "lake")
         documents = PublicDocuments(lake, address, catalog, self.cache / "scratch")
         public = documents.public_lake()
         if not public.tables:

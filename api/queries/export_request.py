@@ -91,7 +91,7 @@ class ExportQuery:
 
 def _read(catalog: Catalog, table: str, blocks: tuple[int, int] | None) -> Iterator[Path]:
     """The data files that an export of some blocks reads; with None, that their choice reads."""
-    volumes = catalog.volumes_over(BlockRange(*blocks)) if blocks else catalog.history()
+    volumes = catalog.volumes_over(BlockRange(*blocks)) if blocks else catalog.snapshot.history
     for volume in volumes:
         if file := volume.data.get(table if blocks else "blocks"):
             yield catalog.files.path(file)

@@ -43,7 +43,7 @@ def next_headers(snapshot: OpenSnapshot, request: Request) -> Headers:
 
 def history_status(snapshot: OpenSnapshot) -> Record:
     """Address, key, chain and peers of the peer-to-peer store, of which only the chain is here."""
-    return "", "", snapshot.catalog.chain_id, ()
+    return "", "", snapshot.catalog.snapshot.chain_id, ()
 
 
 def vega_time(snapshot: OpenSnapshot) -> Record:

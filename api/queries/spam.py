@@ -51,7 +51,7 @@ def get_spam_statistics(reading: Reading, request: Request) -> Record:
         statistics = _unseen(reading, epoch)
     elif statistics["epochSeq"] < epoch:
         statistics = _of_new_epoch(statistics, epoch, reading.snapshot)
-    return reading.snapshot.catalog.chain_id, _record(_STATISTICS, statistics)
+    return reading.snapshot.catalog.snapshot.chain_id, _record(_STATISTICS, statistics)
 
 
 def _captured(reading: Reading, party: str) -> _Statistics | None:

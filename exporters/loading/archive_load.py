@@ -107,7 +107,7 @@ class _ArchiveLoad:
                 "of this archive: fetch one whose publisher has the lake (STRATA_LAKE=1)"
             )
         needed = [self.blocks, *([state.blocks] if state else [])] if self.blocks else None
-        loaded = union(volume.blocks for volume in self._catalog.history())
+        loaded = union(volume.blocks for volume in self._catalog.snapshot.history)
         due = [
             file
             for file in manifests.history
@@ -205,7 +205,7 @@ class _ArchiveLoad:
                 self.lake.archive.place(LAKE),
             )
             return None
-        own = self._catalog.states()
+        own = self._catalog.snapshot.states
         return None if own and files[-1].blocks.last <= own[-1].blocks.last else files[-1]
 
     def _load_state(self, file: ActiveFile, catalog: Catalog, folder: Path) -> None:

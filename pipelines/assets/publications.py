@@ -85,7 +85,7 @@ def index_asset() -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
     ) -> dg.MaterializeResult[None]:
         with retried_if_transient(context.retry_number), site.warehouse.one_look():
-            archive = site.archive(site.loaded_catalog().chain_id)
+            archive = site.archive(site.loaded_catalog().snapshot.chain_id)
             extent = completeness(sound_index(archive).tables)
         return dg.MaterializeResult[None](
             metadata={

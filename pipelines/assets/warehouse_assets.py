@@ -77,7 +77,7 @@ def current_state_asset() -> dg.AssetsDefinition:
         with retried_if_transient(context.retry_number):
             for line in load_spam_captures(site):
                 context.log.warning("%s, line %d: %s", line.file, line.line, line.reason)
-            states = site.warehouse.catalog().states()
+            states = site.warehouse.catalog().snapshot.states
         return dg.MaterializeResult[None](
             metadata={
                 "as_of_block": states[-1].blocks.last if states else 0,

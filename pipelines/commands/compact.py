@@ -20,7 +20,7 @@ def command(warehouse: str | None, as_json: bool) -> None:
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse)
     merged = site.warehouse.compact()
-    count = len(site.loaded_catalog().history())
+    count = len(site.loaded_catalog().snapshot.history)
     screen.table("merged", ("volume",), ((key,) for key in merged))
     screen.show(f"{count} volumes of history" if merged else f"Nothing to merge: {count} left")
     screen.document({"merged": [{"volume": key} for key in merged], "volumes": count})

@@ -89,7 +89,7 @@ def command(
     correction = _correction(reason, tables, blocks)
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
-    chain_id = site.loaded_catalog().chain_id
+    chain_id = site.loaded_catalog().snapshot.chain_id
     site.stage.sweep()
     with screen.counts("looking at") as count:
         completion = complete_archive(site, site.archive(chain_id), count)

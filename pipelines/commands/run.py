@@ -131,10 +131,10 @@ def _record_look(site: Site, status: SiteStatus | None) -> None:
 def _look(site: Site, screen: Screen) -> Completion:
     """Whether what was published before is there: "nothing new" must not be said of less."""
     catalog = site.warehouse.catalog()
-    if not catalog.volumes:
+    if not catalog.snapshot.volumes:
         return Completion()
     with screen.counts("looking at") as count:
-        archive = site.archive(catalog.chain_id)
+        archive = site.archive(catalog.snapshot.chain_id)
         return complete_archive(site, archive, count, contents=False)
 
 

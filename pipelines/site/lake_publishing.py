@@ -61,7 +61,7 @@ def _publish(
             return is_published(volume.blocks)
 
     refused |= HistoryTables(lake, catalog, published, site.scratch(), advance).follow()
-    states = catalog.states()
+    states = catalog.snapshot.states
     is_due = not is_spared or is_state_due(lake, states, site.settings.state_seconds)
     if states and is_due:
         refused |= publish_state(lake, site.warehouse.backing, states[-1], site.scratch())

@@ -89,7 +89,7 @@ def _outcome(
     ]
     starts = {blocks.first for blocks in segments}
     # A volume has no gap inside, so that no manifest is read.
-    runs = contiguous_runs(volume.blocks for volume in catalog.history())
+    runs = contiguous_runs(volume.blocks for volume in catalog.snapshot.history)
     gaps = tuple(gap for gap in gaps_between(runs) if gap.last + 1 in starts)
     return LoadOutcome(tuple(segments), frozenset(report.loaded), receipts, failures, gaps)
 

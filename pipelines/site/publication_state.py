@@ -58,7 +58,7 @@ def published_tables(site: Site, segments: Collection[BlockRange]) -> list[Publi
     """What the archive has of these segments, by table; reads their shards once."""
     if not segments:
         return []
-    archive = site.archive(site.loaded_catalog().chain_id)
+    archive = site.archive(site.loaded_catalog().snapshot.chain_id)
     entries: defaultdict[str, list[Entry]] = defaultdict(list)
     for (table, _), entry in published_parts(archive, segments, HISTORY_TABLES).items():
         entries[table].append(entry)
@@ -72,7 +72,7 @@ def published_tables(site: Site, segments: Collection[BlockRange]) -> list[Publi
 
 def site_lake(site: Site) -> Lake:
     """The lake of the chain that is loaded."""
-    archive = site.archive(site.loaded_catalog().chain_id)
+    archive = site.archive(site.loaded_catalog().snapshot.chain_id)
     return Lake(archive, site.warehouse.cache / "lake")
 
 
@@ -89,7 +89,7 @@ def lacking_segments(site: Site) -> list[BlockRange]:
         looked = pool.submit(manifests.look)
         state_manifest.look()
         looked.result()
-    states, lacking = catalog.states(), manifests.version().lacks(catalog.blocks)
+    states, lacking = catalog.snapshot.states, manifests.version().lacks(catalog.blocks)
     is_due = not lacking and is_state_due(lake, states, site.settings.state_seconds)
     return [states[-1].blocks] if is_due else lacking
 

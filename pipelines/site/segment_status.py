@@ -119,11 +119,11 @@ def site_status(site: Site, listed_for: float = 0.0) -> SiteStatus:
     A listing of the source that this process took within `listed_for` seconds may be used again.
     """
     catalog = site.warehouse.catalog()
-    chain_id = catalog.chain_id
+    chain_id = catalog.snapshot.chain_id
     # Where a request takes long, the places are asked at the same time.
     with ThreadPoolExecutor(2) as pool:
         extent = pool.submit(_extent, site, chain_id)
-        has_lake = site.settings.lake and catalog.volumes
+        has_lake = site.settings.lake and catalog.snapshot.volumes
         lake = pool.submit(_not_in_lake, site) if has_lake else None
         survey = site.warehouse.survey(site.source, listed_for)
     of_source = survey.inventory.chain_id

@@ -88,7 +88,7 @@ class _Checks:
 
     def archive(self, holding: Holding | None) -> Iterator[Finding]:
         """Check the archive, and one chain of it against what its warehouse holds."""
-        own, store = holding.catalog.chain_id if holding else "", self.site.store
+        own, store = holding.catalog.snapshot.chain_id if holding else "", self.site.store
         try:
             known = _known_chains(store)
             is_there = any(store.list(f"{own}/" if own else ""))

@@ -62,7 +62,7 @@ class Site:
     @property
     def archive(self) -> Archive:
         catalog = self.warehouse.catalog()
-        return Archive(FolderStore(self.root / "archive"), catalog.chain_id)
+        return Archive(FolderStore(self.root / "archive"), catalog.snapshot.chain_id)
 
     def load(self, source: Path | None = None) -> None:
         """Load all segments of a folder (default: the site's own) that are not loaded yet."""

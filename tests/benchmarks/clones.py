@@ -60,7 +60,7 @@ def make_clones(folder: Path, segments: int, each: int = VOLUME_SEGMENTS) -> Non
         with scratch_folder(backing.scratch) as scratch, working_connection(scratch) as con:
             data = _write(con, backing, scratch, base, start, segments)
             clones.append(store_volume(backing, con, snapshot, data, *about))
-    backing.log.commit(lambda newest: newest.with_volumes([*newest.states(), *clones]))
+    backing.log.commit(lambda newest: newest.with_volumes([*newest.states, *clones]))
     warehouse.show()
     warehouse.sweep(grace_seconds=0)
 
@@ -73,7 +73,7 @@ def _load(warehouse: Warehouse, folder: Path, segments: int) -> Volume:
     report = warehouse.load(source, warehouse.survey(source).pending, stage)
     assert not report.failures, report.failures
     shutil.rmtree(warehouse.cache / "parts")
-    (volume,) = warehouse.loaded_catalog().history()
+    (volume,) = warehouse.loaded_catalog().snapshot.history
     return volume
 
 

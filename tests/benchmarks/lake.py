@@ -67,7 +67,7 @@ def publish(home: Path) -> None:
     """Put all that is loaded into a lake, as one batch."""
     warehouse = open_warehouse(home / "warehouse")
     catalog = warehouse.loaded_catalog()
-    lake = Lake(Archive(FolderStore(home / "archive"), catalog.chain_id))
+    lake = Lake(Archive(FolderStore(home / "archive"), catalog.snapshot.chain_id))
     scratch = home / "scratch"
     scratch.mkdir()
     if refused := HistoryTables(lake, catalog, lambda _: True, scratch).follow():

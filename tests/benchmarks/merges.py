@@ -54,9 +54,9 @@ def measure(source: Path, home: Path, batch: int) -> Row:
         loaded.add(BlockRange(segments[0].first, segments[-1].last))
     cpu = time.process_time() - began
     log = warehouse.backing.log
-    written = {v.blocks: v.size for number in log.numbers() for v in log.read(number).history()}
+    written = {v.blocks: v.size for number in log.numbers() for v in log.read(number).history}
     fresh = sum(size for blocks, size in written.items() if blocks in loaded)
-    left = len(warehouse.loaded_catalog().history())
+    left = len(warehouse.loaded_catalog().snapshot.history)
     return Row(batch, fresh, sum(written.values()) - fresh, left, cpu)
 
 

@@ -66,7 +66,7 @@ def make(folder: Path, segments: int) -> Locations:
 def _publish(settings: Locations) -> None:
     archive = Archive(FolderStore(Path(settings.archive)), CHAIN)
     warehouse, shards = open_warehouse(settings.warehouse), dict[int, list[Entry]]()
-    for volume in warehouse.loaded_catalog().history():
+    for volume in warehouse.loaded_catalog().snapshot.history:
         for entry in _entries(warehouse, volume):
             shards.setdefault(shard_number(entry.blocks), []).append(entry)
     folder = Path(settings.archive, CHAIN)

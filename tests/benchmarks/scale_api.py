@@ -29,7 +29,7 @@ def hide_volumes(place: Place) -> None:
     """Have a server seen a snapshot that lacks the newest volumes."""
     log = open_warehouse(place.settings.warehouse).backing.log
     newest = log.begin()
-    hidden = newest.history()[-REFRESHES:]
+    hidden = newest.history[-REFRESHES:]
     _write(log, (volume for volume in newest.volumes if volume not in hidden))
     start(place)
 
@@ -39,7 +39,7 @@ def refresh(place: Place) -> None:
     service = _service(place)
     log = service.warehouse.backing.log
     whole = log.read(log.begin().number - 1)
-    hidden = [volume for volume in whole.history() if volume not in log.begin().volumes]
+    hidden = [volume for volume in whole.history if volume not in log.begin().volumes]
     for volume in hidden:
         _write(log, [*log.begin().volumes, volume])
         assert service.snapshots.refresh()

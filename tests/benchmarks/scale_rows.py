@@ -102,7 +102,7 @@ def one_volume_less(place: Place) -> None:
     keep_clones()
     warehouse = open_warehouse(place.settings.warehouse)
     warehouse.show()
-    hidden = warehouse.loaded_catalog().history()[-1]
+    hidden = warehouse.loaded_catalog().snapshot.history[-1]
     warehouse.backing.log.commit(
         lambda newest: newest.with_volumes(one for one in newest.volumes if one != hidden)
     )

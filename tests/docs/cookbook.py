@@ -50,7 +50,7 @@ def results() -> dict[str, str]:
 def result(site: Site, query: str) -> str:
     """A result as the page shows it, from a site's warehouse, or its archive."""
     if _OF_ARCHIVE in query:
-        chain_id = site.loaded_catalog().chain_id
+        chain_id = site.loaded_catalog().snapshot.chain_id
         return _shown(*_archive_rows(Path(site.settings.archive, chain_id), query))
     with query_rows(site.warehouse, query) as (names, rows):
         return _shown(names, rows)

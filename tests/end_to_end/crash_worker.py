@@ -116,7 +116,7 @@ def _commit(machine: Machine, dice: random.Random) -> None:
 def _read(machine: Machine, dice: random.Random) -> None:
     """Count what the newest snapshot shows: every block once."""
     warehouse = machine.warehouse()
-    if warehouse.catalog().volumes:
+    if warehouse.catalog().snapshot.volumes:
         with warehouse.connect() as con:
             found = con.execute("select count(*), count(distinct height) from blocks").fetchone()
         assert found, "nothing is shown"

@@ -95,7 +95,7 @@ def publish_current_state(site: Site, _dice: random.Random) -> None:
     """Put the newest current state there."""
     lake = site_lake(site)
     lake.look()
-    state = site.loaded_catalog().states()[-1]
+    state = site.loaded_catalog().snapshot.states[-1]
     publish_state(lake, site.warehouse.backing, state, site.scratch())
 
 

@@ -77,7 +77,9 @@ class _History:
         self._publish(site)
         assert [str(finding) for finding in verify_site(site, Verification())] == []
         again = open_warehouse(self.folder / "again")
-        archive = Archive(FolderStore(Path(site.settings.archive)), site.loaded_catalog().chain_id)
+        archive = Archive(
+            FolderStore(Path(site.settings.archive)), site.loaded_catalog().snapshot.chain_id
+        )
         assert load_archive(again, archive, no_progress).not_taken == []
         again.compact(1)
         for warehouse in (site.warehouse, again):

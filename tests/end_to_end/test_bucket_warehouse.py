@@ -279,7 +279,7 @@ def test_captures_and_compaction_on_one_machine_are_seen_on_another(cloud: Cloud
     assert c.json("sql", "select count(*) from spam_captures")["rows"] == [[1]]
     assert len(merged) == 1
     there = open_warehouse(c.places["STRATA_WAREHOUSE"], c.cache).loaded_catalog()
-    assert len(there.history()) == 1
+    assert len(there.snapshot.history) == 1
     c.strata("verify")
 
 

@@ -90,7 +90,7 @@ def assert_nothing_half_done_is_visible(place: Place) -> None:
     """What a reader can find right after a kill is whole."""
     warehouse = open_warehouse(place.home / "warehouse")
     catalog = warehouse.catalog()
-    for volume in catalog.volumes:
+    for volume in catalog.snapshot.volumes:
         assert (warehouse.cache / volume.key).exists(), f"{volume.key} is named, not there"
     assert len(place.receipts()) >= 15 * len(catalog.blocks)
     for shard in place.home.glob("archive/*/index/*.json"):

@@ -41,7 +41,7 @@ def merged(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     for some in (files[:4], files[4:]):
         assert warehouse.load(Source(FolderStore(source)), some, MemorySink()).failures == []
     warehouse.compact(most_partial=1)
-    assert len(warehouse.loaded_catalog().history()) == 1
+    assert len(warehouse.loaded_catalog().snapshot.history) == 1
     assert len(load_captures(warehouse, Source(FolderStore(source)))) == 1
     return warehouse
 

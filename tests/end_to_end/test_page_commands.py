@@ -36,7 +36,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, 
     for number in range(2):
         make_segment(places, number)
     load(Site(places))
-    chain_id = Site(places).loaded_catalog().chain_id
+    chain_id = Site(places).loaded_catalog().snapshot.chain_id
     with serving(settings(places)) as served:
         site = Site(replace(places, public_url=f"{served.url}/archive"))
         publish_segments(site, site.loaded_catalog().blocks)

@@ -89,7 +89,9 @@ def test_every_volume_of_the_hostile_segments_verifies(loaded: list[Loaded]) -> 
     *_, hostile = loaded
     verification = Verification()
     assert list(verify(hostile.warehouse, verification)) == []
-    assert verification.read[Kind.VOLUMES] == len(hostile.warehouse.loaded_catalog().volumes)
+    assert verification.read[Kind.VOLUMES] == len(
+        hostile.warehouse.loaded_catalog().snapshot.volumes
+    )
 
 
 def test_loading_again_finds_nothing_to_do(loaded: list[Loaded]) -> None:

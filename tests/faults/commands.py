@@ -55,7 +55,7 @@ def facts(
     """
     warehouse = open_warehouse(warehouse_place, cache)
     catalog = warehouse.catalog()
-    if not catalog.volumes:
+    if not catalog.snapshot.volumes:
         return {"receipts": [], "quarantine": _quarantine(warehouse)}
     with warehouse.connect() as con:
         counted = con.execute("select count(*), count(distinct height) from blocks").fetchone()

@@ -50,7 +50,7 @@ def scattered(template: Settings, tmp_path: Path) -> Settings:
 
 
 def volumes(settings: Settings) -> int:
-    return len(Site(settings).loaded_catalog().history())
+    return len(Site(settings).loaded_catalog().snapshot.history)
 
 
 def test_the_command_merges_once_and_then_has_nothing_to_do(scattered: Settings) -> None:

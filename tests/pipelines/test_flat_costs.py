@@ -87,7 +87,7 @@ def sites(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Settings]:
             load_segments(Site(settings), blocks(number))
         publish_segments(Site(settings), blocks(*range(count)))
         catalog = Site(settings).loaded_catalog()
-        assert len(catalog.history()) == count
+        assert len(catalog.snapshot.history) == count
         make_segment(settings, count)
     return found
 

@@ -54,7 +54,7 @@ def test_a_sound_warehouse_ends_with_0_and_what_was_read(settings: Settings) -> 
 
 
 def test_findings_are_shown_and_repaired_and_then_gone(settings: Settings) -> None:
-    missing = Site(settings).loaded_catalog().history()[0].key
+    missing = Site(settings).loaded_catalog().snapshot.history[0].key
     Path(settings.warehouse, missing).unlink()
 
     code, said = _json(settings)
@@ -69,5 +69,5 @@ def test_an_older_log_takes_in_volumes(settings: Settings) -> None:
     shutil.rmtree(log)
     shutil.copytree(Path(settings.warehouse).parent / "backup", log)
     assert _json(settings)[0] == 5
-    assert len(Site(settings).loaded_catalog().history()) == 2
+    assert len(Site(settings).loaded_catalog().snapshot.history) == 2
     assert _run(settings).return_value == 0

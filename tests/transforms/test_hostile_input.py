@@ -385,7 +385,7 @@ def test_a_bomb_is_refused(tmp_path: Path) -> None:
     bomb(tmp_path / "s")
     (refusal,) = load_folder(tmp_path / "w", tmp_path / "s").failures
     assert "history/orders has a NUL byte" in refusal.reason
-    assert open_warehouse(tmp_path / "w").catalog().volumes == ()
+    assert open_warehouse(tmp_path / "w").catalog().snapshot.volumes == ()
 
 
 @pytest.mark.parametrize("make", [overlap, two_versions])
@@ -399,7 +399,7 @@ def test_rivals_for_the_same_blocks_wait_until_one_is_gone(
     assert set(reasons) == {one.name, other.name}
     for path, rival in ((one, other), (other, one)):
         assert reasons[path.name].startswith(f"{path.name} covers blocks that {rival.name} covers")
-    assert warehouse.catalog().volumes == ()
+    assert warehouse.catalog().snapshot.volumes == ()
     other.unlink()
     assert load_folder(warehouse.cache, tmp_path / "s").loaded == [blocks_of(one)]
     assert quarantine_reasons(warehouse) == {}
@@ -410,7 +410,7 @@ def test_a_gap_is_no_error(tmp_path: Path) -> None:
     warehouse = open_warehouse(tmp_path / "w")
     report = load_folder(warehouse.cache, tmp_path / "s")
     assert report.failures == []
-    assert len(warehouse.catalog().volumes) == 2
+    assert len(warehouse.catalog().snapshot.volumes) == 2
     for segment in segments:
         assert all(exact_tables(warehouse, segment).values())
     assert query(warehouse, "select count(*), max(height) from blocks") == [(2000, 3000)]

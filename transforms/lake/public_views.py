@@ -55,7 +55,7 @@ class PublicLake:
         views = Views.of(self.tables, self.manifests, self.absent)
         views.fixed += conditions_view(views.listed([self.conditions]))
         chain_id, number = self.snapshot.chain_id, self.snapshot.number
-        last = max((volume.blocks.last for volume in self.snapshot.history()), default=0)
+        last = max((volume.blocks.last for volume in self.snapshot.history), default=0)
         time = datetime.fromtimestamp(self.snapshot.time, UTC).isoformat(" ", "seconds")
         views.states += [
             f"create table strata.snapshot as select {quote_text(chain_id)} as chain_id, "

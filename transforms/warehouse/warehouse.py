@@ -98,7 +98,7 @@ class Warehouse:
     def loaded_catalog(self) -> Catalog:
         """The newest snapshot for readers. Raises `ConfigError` where nothing is loaded."""
         catalog = self.catalog()
-        if not catalog.volumes:
+        if not catalog.snapshot.volumes:
             raise ConfigError(f"{self.describe()} holds nothing yet: load segments first")
         return catalog
 
@@ -171,7 +171,7 @@ class Warehouse:
 
         Not of a bucket, all of whose volumes would have to be fetched: `connect` does that.
         """
-        if self.in_folder and self.catalog().volumes:
+        if self.in_folder and self.catalog().snapshot.volumes:
             self._views()
 
     def _views(self) -> tuple[Catalog, Path]:

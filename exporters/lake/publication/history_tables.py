@@ -45,7 +45,7 @@ class HistoryTables:
         Returns why tables could not. Errors of the machine end it as they are: run it again.
         """
         self.lake.look()
-        refused = self.lake.refusals(self._follow, lake_tables(self.catalog.history()))
+        refused = self.lake.refusals(self._follow, lake_tables(self.catalog.snapshot.history))
         return refused or self.lake.refusals(self._follow, [MANIFESTS])
 
     def _follow(self, table: LakeTable) -> None:
@@ -62,13 +62,14 @@ class HistoryTables:
 
         Raises `ConflictError` where such a file has other blocks, too, which would be lost.
         """
-        names = {volume.blocks: file_name(volume, table.name) for volume in self.catalog.history()}
+        history = self.catalog.snapshot.history
+        names = {volume.blocks: file_name(volume, table.name) for volume in history}
         there = table.infos.keys() & {file.name for file in table.files}
         others = [file for file in table.history if file.name != names.get(file.blocks)]
         taken = union(file.blocks for file in others)
         new = [
             volume
-            for volume in self.catalog.history()
+            for volume in history
             if (name := names[volume.blocks]) not in there
             and (name or any(map(volume.blocks.overlaps, taken)))
             and self.is_published(volume)

@@ -84,7 +84,7 @@ class PublicDocuments:
         """What the lake has now."""
         names = self.lake.look()
         shapes = {table.name: table.shape for table in catalog_tables(self.catalog)}
-        history = self.catalog.history()
+        history = self.catalog.snapshot.history
         asked = asked_together(self.lake.archive.store, self._files, names)
         files: dict[str, Sequence[ActiveFile]] = {
             name: its for name, its in zip(names, asked, strict=True) if its

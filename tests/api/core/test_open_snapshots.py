@@ -68,7 +68,9 @@ def test_files_are_let_go_of_when_their_last_request_is_over(tmp_path: Path) -> 
     load(tmp_path / "source", root)
     with OpenSnapshots.open(open_warehouse(root)) as snapshots:
         with snapshots.reading() as early:
-            files = {item.kind: volume_files(item) for item in early.snapshot.catalog.volumes}
+            files = {
+                item.kind: volume_files(item) for item in early.snapshot.catalog.snapshot.volumes
+            }
             # Its manifest is not kept open.
             old_state = {str(root / file.key) for file in files["state"][1:]}
             index = str(root / files["history"][-1].key)

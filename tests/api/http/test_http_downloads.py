@@ -89,7 +89,7 @@ def test_a_range_may_be_given_by_times_and_snaps_to_segments(
     chosen = choose_between(held, "15", "25").blocks
     times = [
         ends
-        for volume in held.history()
+        for volume in held.snapshot.history
         for block, *ends in segment_times(held, volume)
         if chosen.first <= block <= chosen.last
     ]

@@ -34,7 +34,7 @@ class LakeSite:
 
     @property
     def chain(self) -> str:
-        return self.site.loaded_catalog().chain_id
+        return self.site.loaded_catalog().snapshot.chain_id
 
     @property
     def folder(self) -> Path:

@@ -327,7 +327,7 @@ def test_a_state_after_another_segment_than_the_loaded_one_is_refused(tmp_path: 
     done = _load(tmp_path, theirs.settings.archive, STRATA_WAREHOUSE=str(mine.settings.warehouse))
     assert done.returncode == 5
     assert "contradicts what is loaded: segment 1-10 has the id" in done.stderr
-    assert mine.loaded_catalog().states() == []
+    assert mine.loaded_catalog().snapshot.states == ()
 
 
 def test_an_archive_without_a_lake_is_refused(original: Original, tmp_path: Path) -> None:
@@ -439,7 +439,7 @@ def test_a_damaged_manifest_of_the_state_is_found_and_made_again(tmp_path: Path)
 def test_a_damaged_manifest_of_the_state_is_not_published(tmp_path: Path) -> None:
     site = _small_site(tmp_path, 0)
     shutil.rmtree(_state_file(site, "state_manifest").parent)
-    path = Path(site.settings.warehouse, site.loaded_catalog().states()[0].key)
+    path = Path(site.settings.warehouse, site.loaded_catalog().snapshot.states[0].key)
     path.chmod(0o644)
     path.write_bytes(path.read_bytes().replace(b"parquet-cpp-arrow", b"parquet-cpp-arrov"))
     with pytest.raises(IntegrityError, match=f"{path} is damaged"):

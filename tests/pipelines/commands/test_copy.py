@@ -51,7 +51,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     segment.rename(root / "later" / segment.name)
     assert load_folder(root / "warehouse", root / "source").failures == []
     assert load_folder(root / "warehouse", root / "later").failures == []
-    assert len(_catalog(root).history()) == 2
+    assert len(_catalog(root).snapshot.history) == 2
     return root
 
 

@@ -338,7 +338,7 @@ def test_verifying_finds_nothing_where_all_is_well_and_a_zip_that_was_altered(
 def test_verifying_counts_the_volumes_and_zips_that_it_reads(site: Site) -> None:
     publish_segments(site, ALL[:2], FEW)
     catalog = site.warehouse.catalog()
-    volumes = len(catalog.volumes)
+    volumes = len(catalog.snapshot.volumes)
     seen: dict[str, list[tuple[int, int]]] = {}
 
     check = Verification(progress=lambda what, *step: seen.setdefault(what, []).append(step))

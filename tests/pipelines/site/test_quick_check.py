@@ -389,7 +389,7 @@ def test_what_a_quick_check_does_not_look_at_a_whole_one_finds(
 def test_a_warehouse_that_lost_a_volume_is_found(place: Place) -> None:
     assert segments_read(place) == 4
     log = place.site.warehouse.backing.log
-    (*others, volume) = log.begin().history()
-    log.commit(lambda newest: newest.with_volumes([*newest.states(), *others]))
+    (*others, volume) = log.begin().history
+    log.commit(lambda newest: newest.with_volumes([*newest.states, *others]))
     what = f"blocks {volume.blocks} are published, and the warehouse does not hold them"
     assert what in {row[2] for row in findings(place)}

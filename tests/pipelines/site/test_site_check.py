@@ -95,8 +95,8 @@ def test_all_that_there_is_was_read_and_is_counted(place: Place) -> None:
     assert all(one["read"] == one["expected"] > 0 for one in there.values())
     assert read["zips"]["read"] == ZIPS
     catalog = place.site.loaded_catalog()
-    assert read["volumes"]["read"] == len(catalog.volumes)
-    volumes = sum(volume.size for volume in catalog.volumes)
+    assert read["volumes"]["read"] == len(catalog.snapshot.volumes)
+    volumes = sum(volume.size for volume in catalog.snapshot.volumes)
     zips = sum(path.stat().st_size for path in place.chain.glob("*/*.zip"))
     assert read["bytes"]["read"] == volumes + zips
 
@@ -229,11 +229,11 @@ FILES: dict[str, Callable[[Place], Path]] = {
     "the page of chains": lambda place: place.archive / "index.html",
     # First of the warehouse: the one before it names what is damaged later.
     "the newest snapshot": _newest_snapshot,
-    "a manifest": _named(lambda snapshot: snapshot.history()[0].file),
-    "a data file": _named(lambda snapshot: snapshot.history()[0].data["blocks"]),
-    "an index file": _named(lambda snapshot: snapshot.history()[0].index),
-    "a state": _named(lambda snapshot: snapshot.states()[0].database),
-    "a state's manifest": _named(lambda snapshot: snapshot.states()[0].file),
+    "a manifest": _named(lambda snapshot: snapshot.history[0].file),
+    "a data file": _named(lambda snapshot: snapshot.history[0].data["blocks"]),
+    "an index file": _named(lambda snapshot: snapshot.history[0].index),
+    "a state": _named(lambda snapshot: snapshot.states[0].database),
+    "a state's manifest": _named(lambda snapshot: snapshot.states[0].file),
     "the captures": _named(lambda snapshot: snapshot.captures),
     "a refused file": _named(lambda snapshot: snapshot.quarantine[0].copy),
 }

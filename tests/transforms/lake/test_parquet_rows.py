@@ -95,7 +95,7 @@ def test_another_process_writes_the_same_bytes(
 
 def _file(warehouse: Warehouse, folder: Path, receipt: Receipt, threads: int = 1) -> Path:
     table, local = receipt.table, warehouse.backing.files.path
-    data = [local(volume.data[table]) for volume in warehouse.loaded_catalog().history()]
+    data = [local(volume.data[table]) for volume in warehouse.loaded_catalog().snapshot.history]
     rows, path = rows_sql(table, receipt.schema.columns, data), folder / f"{table}.parquet"
     with working_connection(folder, threads=threads) as con:
         write_file(con, f"{rows} where _segment = {receipt.blocks.first}", receipt, path)

@@ -16,6 +16,7 @@ from transforms.segments.segment_zip import TableFile
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.warehouse.files.backing import Backing
+from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.repair.log_repair import repair
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
@@ -67,11 +68,11 @@ def test_what_a_rival_loaded_first_is_no_load_of_ours(tmp_path: Path) -> None:
 def test_no_two_files_have_the_same_bytes(tmp_path: Path) -> None:
     """Otherwise a sweep that removes an old one would take a new one with it."""
     history_segment(tmp_path / "in", first=1, last=2)
-    volumes = []
+    volumes: list[Volume] = []
     for name in ("a", "b"):
         opened = open_warehouse(tmp_path / name)
         _load(opened, Source(FolderStore(tmp_path / "in")), ["kit-chain-1-1-2.zip"], MemorySink())
-        volumes += opened.loaded_catalog().history()
+        volumes += opened.loaded_catalog().snapshot.history
     first, second = ({file.sha256 for file in volume_files(volume)} for volume in volumes)
     assert len(first) >= 3
     assert first.isdisjoint(second)

@@ -64,7 +64,7 @@ def test_a_table_named_as_one_of_ours_is_refused(tmp_path: Path, folder: str, na
 
 
 def test_no_other_view_of_ours_has_the_name_of_a_table(held: Held) -> None:
-    volumes = held.warehouse.loaded_catalog().volumes
+    volumes = held.warehouse.loaded_catalog().snapshot.volumes
     tables = {table for volume in volumes for table in volume.shapes}
     views = query(
         held.warehouse,

@@ -81,7 +81,7 @@ def small(template: Path, tmp_path: Path) -> Warehouse:
 def test_a_warehouse_that_was_never_used_touches_nothing(tmp_path: Path) -> None:
     history_segment(tmp_path / "s", last=2)
     warehouse = open_warehouse(tmp_path / "w")
-    assert warehouse.catalog().volumes == ()
+    assert warehouse.catalog().snapshot.volumes == ()
     assert list(warehouse.snapshot().quarantine) == []
     assert warehouse.receipts() == []
     assert [finding.problem for finding in verify(warehouse)] == [Problem.MISSING]
@@ -124,7 +124,7 @@ def test_segments_may_be_given_in_any_order(tmp_path: Path) -> None:
     source = Source(FolderStore(tmp_path / "s"))
     one, two, three = warehouse.survey(source).pending
     warehouse.load(source, [three, one, two], MemorySink())
-    assert len(warehouse.catalog().volumes) == 1
+    assert len(warehouse.catalog().snapshot.volumes) == 1
     assert query(warehouse, "select height from blocks") == [(n,) for n in range(1, 7)]
 
 
@@ -199,7 +199,7 @@ def test_a_whole_warehouse_verifies_table_by_table(held: Held) -> None:
     verification = Verification()
     assert list(verify(held.warehouse, verification)) == []
     catalog = held.warehouse.loaded_catalog()
-    assert verification.read[Kind.VOLUMES] == len(catalog.volumes)
+    assert verification.read[Kind.VOLUMES] == len(catalog.snapshot.volumes)
     assert verification.read == verification.there
 
 
@@ -280,7 +280,7 @@ def test_any_change_of_the_rows_is_found(small: Warehouse, change: str) -> None:
 
 @pytest.mark.parametrize("damage", ["removed", "cut in half", "flipped at 25.0%"])
 def test_a_damaged_manifest_is_found_and_named(small: Warehouse, damage: str) -> None:
-    key = small.loaded_catalog().history()[0].key
+    key = small.loaded_catalog().snapshot.history[0].key
     _DAMAGES[damage](small.cache / key)
     (finding,) = verify(small)
     assert finding.place.endswith(key)
@@ -305,7 +305,7 @@ def test_an_index_file_that_does_not_follow_from_its_volume_is_found(
     folder, warehouse = tmp_path / "s", open_warehouse(tmp_path / "w")
     state_segment(folder, first=1, last=2)
     load_folder(warehouse.cache, folder)
-    (volume,) = (item for item in warehouse.loaded_catalog().volumes if item.kind == kind)
+    (volume,) = (item for item in warehouse.loaded_catalog().snapshot.volumes if item.kind == kind)
     assert volume.index is not None
     path = tmp_path / "index.sqlite"
     shutil.copy(warehouse.cache / volume.index.key, path)
@@ -337,7 +337,7 @@ def test_the_remedy_that_is_named_works(tmp_path: Path, kind: str) -> None:
         state_segment(folder, first=first, last=first + 1)
         load_folder(warehouse.cache, folder)
     catalog = warehouse.catalog()
-    volumes = catalog.history() if kind == "history" else catalog.states()
+    volumes = catalog.snapshot.history if kind == "history" else catalog.snapshot.states
     (warehouse.cache / volumes[-1].key).unlink()
     (finding,) = verify(warehouse)
     assert finding.place.endswith(volumes[-1].key)
@@ -360,7 +360,7 @@ def test_a_sweep_waits_for_the_readers_of_older_snapshots(tmp_path: Path) -> Non
     state_segment(folder, last=2)
     load_folder(warehouse.cache, folder)
     first = _files(warehouse)
-    (state,) = warehouse.loaded_catalog().states()
+    (state,) = warehouse.loaded_catalog().snapshot.states
     for path in first:
         if not path.startswith("log/"):
             os.utime(warehouse.cache / path, (0, 0))

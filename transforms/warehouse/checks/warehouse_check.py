@@ -84,7 +84,7 @@ def warehouse_findings(
     bad = yield from _files(backing, verification, snapshot)
     sound = (volume for volume in snapshot.volumes if volume.key not in bad)
     catalog = backing.catalog(snapshot).of_volumes(sound)
-    loaded, due = union(volume.blocks for volume in snapshot.history()), catalog.history()
+    loaded, due = union(volume.blocks for volume in snapshot.history), [*catalog.snapshot.history]
     if settle := verification.settle_seconds:
         infos, now = listing[MANIFESTS], store.now()
         old = {info.key for info in infos if now - info.modified >= settle}
@@ -105,7 +105,7 @@ def _orphans(
     store, infos = backing.store, [info for folder in listing.values() for info in folder]
     named = {*snapshot.named_keys(), *snapshot.dropped, *map(snapshot_key, numbers)}
     lacking = {info.key: blocks_of(info.key) for info in snapshot.lacking(listing[MANIFESTS])}
-    held = (volume.blocks for volume in snapshot.history())
+    held = (volume.blocks for volume in snapshot.history)
     runs = [*contiguous_runs(held), *filter(None, lacking.values())]
     oldest = store.now() - ORPHAN_SECONDS
     for info in infos:

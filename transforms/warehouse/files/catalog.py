@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -39,30 +39,12 @@ class Catalog:
     store: Store
     files: LocalFiles
 
-    @property
-    def chain_id(self) -> str:
-        """The chain that the warehouse holds; empty where nothing is loaded."""
-        return self.snapshot.chain_id
-
-    @property
-    def volumes(self) -> tuple[Volume, ...]:
-        """All volumes, by kind, ascending by block."""
-        return self.snapshot.volumes
-
-    def history(self) -> list[Volume]:
-        """The volumes of history, ascending by block."""
-        return self.snapshot.history()
-
-    def states(self) -> list[Volume]:
-        """The volumes of current-state tables, ascending by block: one per schema version."""
-        return self.snapshot.states()
-
     def segments(self, blocks: BlockRange | None = None) -> list[LoadedSegment]:
         """The loaded segments, ascending; with `blocks`, those that hold any of these.
 
         The manifests of a bucket that they are in are fetched once.
         """
-        volumes = self._history if blocks is None else self.volumes_over(blocks)
+        volumes = self.snapshot.history if blocks is None else self.volumes_over(blocks)
         lists = (manifest_segments(path, blocks) for path in self._manifests(volumes))
         return [segment for segments in lists for segment in segments]
 
@@ -81,8 +63,8 @@ class Catalog:
             for segment in self.segments(loss.blocks):
                 if loss.touches(segment.blocks):
                     sizes.pop(segment.info.key, None)
-        runs = tuple(contiguous_runs(v.blocks for v in self._history)) if sizes else ()
-        return LoadedSegments(self.chain_id if sizes else "", sizes, self.name_over, runs)
+        runs = tuple(contiguous_runs(v.blocks for v in self.snapshot.history)) if sizes else ()
+        return LoadedSegments(self.snapshot.chain_id if sizes else "", sizes, self.name_over, runs)
 
     def name_over(self, blocks: BlockRange) -> SegmentName | None:
         """The first loaded segment with any of these blocks that need not be loaded again.
@@ -96,7 +78,7 @@ class Catalog:
 
     def segment_rows(self) -> list[pa.Table]:
         """All loaded segments, ascending, as the rows of each manifest."""
-        return [*map(read_segments, self._manifests(self._history))]
+        return [*map(read_segments, self._manifests(self.snapshot.history))]
 
     def _manifests(self, volumes: Iterable[Volume]) -> list[Path]:
         """The manifests of volumes, on this machine."""
@@ -110,15 +92,12 @@ class Catalog:
         """Whether exactly this segment is loaded; reads the manifest of one volume."""
         return any(segment.blocks == blocks for segment in self.segments(blocks))
 
-    def volumes_over(self, blocks: BlockRange) -> list[Volume]:
+    def volumes_over(self, blocks: BlockRange) -> Sequence[Volume]:
         """The volumes of history that hold any of these blocks, ascending."""
-        start = bisect_left(self._history, blocks.first, key=lambda volume: volume.blocks.last)
-        stop = bisect_right(self._history, blocks.last, key=lambda volume: volume.blocks.first)
-        return self._history[start:stop]
-
-    @cached_property
-    def _history(self) -> list[Volume]:
-        return self.snapshot.history()
+        history = self.snapshot.history
+        start = bisect_left(history, blocks.first, key=lambda volume: volume.blocks.last)
+        stop = bisect_right(history, blocks.last, key=lambda volume: volume.blocks.first)
+        return history[start:stop]
 
     def data_path(self, blocks: BlockRange, table: str) -> Path | None:
         """The data file with a segment's rows of a table, on this machine; None without rows.
@@ -139,21 +118,21 @@ class Catalog:
     @cached_property
     def lost(self) -> tuple[Volume, ...]:
         """The volumes with a file that is not there, or not whole; see `absent_files`."""
-        files = (file for volume in self.volumes for file in volume.row_files)
+        files = (file for volume in self.snapshot.volumes for file in volume.row_files)
         absent = absent_files(self.store, files).keys()
-        return tuple(v for v in self.volumes if not absent.isdisjoint(v.row_files))
+        return tuple(v for v in self.snapshot.volumes if not absent.isdisjoint(v.row_files))
 
     def over(self, extent: Extent) -> Catalog:
         """The snapshot with no volumes of history but those that can hold rows of an extent.
 
         The whole snapshot where none can.
         """
-        volumes = [*filter(extent.reaches, self.history())]
-        return self.of_volumes([*volumes, *self.states()]) if volumes else self
+        volumes = [*filter(extent.reaches, self.snapshot.history)]
+        return self.of_volumes([*volumes, *self.snapshot.states]) if volumes else self
 
     def of_tables(self, tables: Collection[str]) -> Catalog:
         """The snapshot with no files of rows but those of these tables."""
-        volumes = (volume.of_tables(tables) for volume in self.volumes)
+        volumes = (volume.of_tables(tables) for volume in self.snapshot.volumes)
         catalog = self.of_volumes(v for v in volumes if v.kind == "history" or v.shapes)
         captures = self.snapshot.captures if SPAM_CAPTURES in tables else None
         return replace(catalog, snapshot=replace(catalog.snapshot, captures=captures))

@@ -165,7 +165,7 @@ def _check_ids(catalog: Catalog, group: Sequence[PreparedSegment]) -> None:
 
 def _due_states(base: Snapshot, group: Sequence[PreparedSegment]) -> Iterator[PreparedSegment]:
     """The last segment of each schema version in the group, unless a later one is loaded."""
-    blocks = {state.version: state.blocks for state in base.states()}
+    blocks = {state.version: state.blocks for state in base.states}
     for version, segment in {segment.file.name.version: segment for segment in group}.items():
         if version not in blocks or blocks[version] < segment.blocks:
             yield segment

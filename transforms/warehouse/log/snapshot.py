@@ -36,33 +36,34 @@ FORMAT = 1
 class Snapshot:
     """One state of the warehouse; `Snapshot()` precedes the first one of the log.
 
-    `commit` is drawn for each attempt to write. Times are in Unix seconds; volumes ascend by kind
-    and block. `dropped` are files that snapshots before this one named, by key: since when none
-    does. `losses` are what these had and nothing holds any more.
+    `commit` is drawn for each attempt to write. Times are in Unix seconds. `history` are the
+    volumes of history, `states` those of current state, one per schema version; both ascend by
+    block. `dropped` are files that snapshots before this one named, by key: since when none does.
+    `losses` are what these had and nothing holds any more.
     """
 
     number: int = 0
     commit: str = ""
     time: float = 0.0
     chain_id: str = ""
-    volumes: tuple[Volume, ...] = ()
+    history: tuple[Volume, ...] = ()
+    states: tuple[Volume, ...] = ()
     captures: StoredFile | None = None
     quarantine: tuple[QuarantinedFile, ...] = ()
     dropped: Mapping[str, float] = field(default_factory=dict)
     losses: tuple[Loss, ...] = ()
 
-    def history(self) -> list[Volume]:
-        """The volumes of history, ascending by block."""
-        return [volume for volume in self.volumes if volume.kind == "history"]
-
-    def states(self) -> list[Volume]:
-        """The volumes of current-state tables, ascending by block: one per schema version."""
-        return [volume for volume in self.volumes if volume.kind == "state"]
+    @property
+    def volumes(self) -> tuple[Volume, ...]:
+        """Those of history, then those of current state."""
+        return (*self.history, *self.states)
 
     def with_volumes(self, volumes: Iterable[Volume]) -> Snapshot:
         """The same with other volumes."""
-        ordered = sorted(volumes, key=lambda volume: (volume.kind, volume.blocks))
-        return replace(self, volumes=tuple(ordered))
+        kinds: dict[str, list[Volume]] = {"history": [], "state": []}
+        for volume in sorted(volumes, key=lambda volume: volume.blocks):
+            kinds[volume.kind].append(volume)
+        return replace(self, history=tuple(kinds["history"]), states=tuple(kinds["state"]))
 
     def without(self, bad: Set[StoredFile]) -> Snapshot:
         """The same without damaged files; a volume may lack its index file, and no other."""
@@ -72,8 +73,7 @@ class Snapshot:
             if bad.isdisjoint(volume.row_files)
         ]
         return replace(
-            self,
-            volumes=tuple(volumes),
+            self.with_volumes(volumes),
             captures=None if self.captures in bad else self.captures,
             quarantine=tuple(refused for refused in self.quarantine if refused.copy not in bad),
         )
@@ -107,12 +107,12 @@ class Snapshot:
                 f"the warehouse holds {self.chain_id} and the segments are of {chain_id}: "
                 "give each chain a warehouse of its own"
             )
-        history = self.history()
+        history = [*self.history]
         for volume in volumes:
             is_free = not any(volume.blocks.overlaps(other.blocks) for other in history)
             if volume.kind == "history" and is_free:
                 history.append(volume)
-        states = [*(volume for volume in volumes if volume.kind == "state"), *self.states()]
+        states = [*(volume for volume in volumes if volume.kind == "state"), *self.states]
         newest_states = {
             state.version: state for state in sorted(states, key=lambda state: state.blocks)
         }
@@ -120,7 +120,7 @@ class Snapshot:
 
     def lacking(self, manifests: Iterable[ObjectInfo]) -> list[ObjectInfo]:
         """The listed manifests that it does not name, with blocks that its volumes lack."""
-        keys, runs = self.named_keys(), [*contiguous_runs(v.blocks for v in self.history())]
+        keys, runs = self.named_keys(), [*contiguous_runs(v.blocks for v in self.history)]
         return [
             info
             for info in manifests
@@ -205,14 +205,14 @@ def parse_snapshot(data: bytes, place: str) -> Snapshot:
 
 def _parsed(row: Mapping[str, Any]) -> Snapshot:
     shapes = [Shape(dict(columns), set(raw)) for columns, raw in row["shapes"]]
-    return Snapshot(
+    snapshot = Snapshot(
         row["snapshot"],
         row["commit"],
         row["time"],
         row["chain"],
-        tuple(parse_volume(entry, shapes) for entry in row["volumes"]),
-        parse_file(row["captures"]),
-        tuple(map(QuarantinedFile.parse, row["quarantine"])),
-        dict(row["dropped"]),
-        tuple(Loss(kind, BlockRange(*at), version) for kind, at, version in row["losses"]),
+        captures=parse_file(row["captures"]),
+        quarantine=tuple(map(QuarantinedFile.parse, row["quarantine"])),
+        dropped=dict(row["dropped"]),
+        losses=tuple(Loss(kind, BlockRange(*at), version) for kind, at, version in row["losses"]),
     )
+    return snapshot.with_volumes(parse_volume(entry, shapes) for entry in row["volumes"])

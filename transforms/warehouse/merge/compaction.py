@@ -31,7 +31,7 @@ def merge(backing: Backing, most_partial: int = MOST_PARTIAL) -> list[str]:
     old volumes then stay as they are.
     """
     done, snapshot = list[str](), backing.log.newest()
-    while volumes := next(plan_merges(snapshot.history(), most_partial), ()):
+    while volumes := next(plan_merges(snapshot.history, most_partial), ()):
         merged = _merge(backing, volumes, snapshot)
         snapshot = _replaced(backing.log, {volume.key for volume in volumes}, merged)
         if all(volume.key != merged.key for volume in snapshot.volumes):

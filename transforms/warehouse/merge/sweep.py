@@ -72,7 +72,7 @@ def _whole_runs(snapshot: Snapshot, infos: Iterable[ObjectInfo]) -> Sequence[Blo
     sizes = {info.key: info.size for info in infos}
     whole = (
         volume.blocks
-        for volume in snapshot.history()
+        for volume in snapshot.history
         if all(sizes.get(file.key) == file.size for file in volume.row_files)
     )
     return [*contiguous_runs(whole)]

@@ -66,7 +66,7 @@ def _first_place(catalog: Catalog, start: Bound) -> int:
     segments = catalog.blocks
     if start.micros is None:
         return bisect_left(segments, start.block, key=_LAST)
-    for volume in filter(Extent(times=(start.micros, _FAR)).reaches, catalog.history()):
+    for volume in filter(Extent(times=(start.micros, _FAR)).reaches, catalog.snapshot.history):
         for block, _, last in segment_times(catalog, volume):
             if last >= start.micros:
                 return bisect_left(segments, block, key=_FIRST)
@@ -78,7 +78,7 @@ def _last_place(catalog: Catalog, end: Bound) -> int:
     segments = catalog.blocks
     if end.micros is None:
         return bisect_right(segments, end.block, key=_FIRST) - 1
-    for volume in filter(Extent(times=(-_FAR, end.micros)).reaches, catalog.history()[::-1]):
+    for volume in filter(Extent(times=(-_FAR, end.micros)).reaches, catalog.snapshot.history[::-1]):
         for block, first, _ in reversed(segment_times(catalog, volume)):
             if first <= end.micros:
                 return bisect_left(segments, block, key=_FIRST)
@@ -110,7 +110,7 @@ def _is_reversed(start: Bound, end: Bound) -> bool:
 def _nothing(catalog: Catalog, start: Bound | None, end: Bound | None) -> str:
     words = (("from", start), ("to", end))
     span = " ".join(f"{word} {bound.text}" for word, bound in words if bound)
-    history = catalog.history()
+    history = catalog.snapshot.history
     if not history:
         return f"no segment lies {span}: nothing is loaded"
     begin, finish = history[0].times, history[-1].times

@@ -77,7 +77,7 @@ def write_copy(
         if unknown := [name for name in tables if name not in there]:
             raise ConfigError(f"there is no table {unknown[0]!r}: take some of {', '.join(there)}")
         catalog = catalog.of_tables(tables or there)
-        size = sum(volume.size for volume in catalog.volumes)
+        size = sum(volume.size for volume in catalog.snapshot.volumes)
         with (
             catalog.files.hold(catalog.snapshot.readable()),
             working_connection(scratch, memory_limit=warehouse.backing.memory_limit) as con,
@@ -141,7 +141,7 @@ def _records(catalog: Catalog, names: Sequence[str], blocks: BlockRange) -> Iter
         f"where {within} and table_name in ({named})"
     )
     yield (
-        f"create table strata.copy as select {quote_text(catalog.chain_id)} as chain_id, "
+        f"create table strata.copy as select {quote_text(catalog.snapshot.chain_id)} as chain_id, "
         f"{catalog.snapshot.number}::bigint as snapshot, {blocks.first}::bigint as first_block, "
         f"{blocks.last}::bigint as last_block"
     )

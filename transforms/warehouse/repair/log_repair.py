@@ -131,7 +131,7 @@ class Repair:
             blocks = blocks_of(info.key)
             if blocks is None or info.key in named or not info.key.endswith(".parquet"):
                 continue
-            is_there = any(blocks.overlaps(volume.blocks) for volume in completed.history())
+            is_there = any(blocks.overlaps(volume.blocks) for volume in completed.history)
             if is_there != info.key.startswith(STATE):
                 continue
             try:

@@ -21,7 +21,7 @@ def catalog_views(catalog: Catalog) -> Views:
     views = Views.of(tables, manifests(catalog), absent_names(table.name for table in tables))
     views.states.append(
         "create or replace table strata.snapshot as select "
-        f"{quote_text(catalog.chain_id)} as chain_id, {snapshot.number}::bigint as snapshot, "
+        f"{quote_text(snapshot.chain_id)} as chain_id, {snapshot.number}::bigint as snapshot, "
         f"{quote_text(catalog.files.folder)} as warehouse"
     )
     views.fixed += capture_tables(catalog, views.listed, "view")
@@ -30,14 +30,14 @@ def catalog_views(catalog: Catalog) -> Views:
 
 def view_names(catalog: Catalog) -> list[str]:
     """The names of the views in `main`, sorted."""
-    tables = {name for volume in catalog.volumes for name in volume.shapes}
+    tables = {name for volume in catalog.snapshot.volumes for name in volume.shapes}
     captures = () if catalog.snapshot.captures is None else (SPAM_CAPTURES,)
     return sorted({*tables, *absent_names(tables), *captures})
 
 
 def manifests(catalog: Catalog) -> list[str]:
     """The patterns of the manifests of history."""
-    return [_pattern(catalog, volume.file) for volume in catalog.history()]
+    return [_pattern(catalog, volume.file) for volume in catalog.snapshot.history]
 
 
 def catalog_tables(catalog: Catalog) -> list[ViewedTable]:
@@ -46,9 +46,9 @@ def catalog_tables(catalog: Catalog) -> list[ViewedTable]:
     One that a later schema version turned into history keeps its last whole copy, which has the
     rows from before; otherwise only the newest copy counts.
     """
-    history, states = catalog.history(), catalog.states()
+    history, states = catalog.snapshot.history, catalog.snapshot.states
     tables = []
-    for name in sorted({table for volume in catalog.volumes for table in volume.shapes}):
+    for name in sorted({table for volume in catalog.snapshot.volumes for table in volume.shapes}):
         parts = [volume for volume in history if name in volume.shapes]
         copies = [volume for volume in states if name in volume.shapes]
         older = [copy for copy in copies if not parts or copy.version < parts[-1].version]

@@ -117,7 +117,7 @@ def test_joined_segments_are_one_volume_and_a_gap_parts_them(held: Held) -> None
         "000000001-000000020",
         "000000021-000000030",
     ]
-    assert [volume.key for volume in held.warehouse.catalog().history()] == [
+    assert [volume.key for volume in held.warehouse.catalog().snapshot.history] == [
         f"manifests/{name}" for name in manifests
     ]
 
@@ -129,7 +129,7 @@ def test_a_volume_that_has_its_bytes_takes_no_further_segment(
     for first in (1, 4, 7):
         history_segment(tmp_path / "s", first=first, last=first + 2)
     load_folder(tmp_path / "w", tmp_path / "s")
-    assert len(open_warehouse(tmp_path / "w").catalog().volumes) == 3
+    assert len(open_warehouse(tmp_path / "w").catalog().snapshot.volumes) == 3
     assert len(open_warehouse(tmp_path / "w").receipts()) == 3 * len(HISTORY_TABLES)
 
 
@@ -151,7 +151,7 @@ def test_a_data_file_has_its_rows_in_the_order_of_the_source(held: Held) -> None
 
 
 def test_a_manifest_says_what_was_loaded_and_where_it_lies(held: Held) -> None:
-    volume = held.warehouse.loaded_catalog().history()[0]
+    volume = held.warehouse.loaded_catalog().snapshot.history[0]
     path = held.warehouse.cache / volume.key
     assert [segment.blocks for segment in manifest_segments(path)] == [
         BlockRange(1, 10),
@@ -260,9 +260,9 @@ def test_any_rows_at_all_are_loaded_and_come_back(
 def test_each_load_makes_one_snapshot(held: Held) -> None:
     catalog = held.warehouse.catalog()
     assert catalog.snapshot.number == 3  # the first one is empty
-    assert catalog.chain_id == "kit-chain"
+    assert catalog.snapshot.chain_id == "kit-chain"
     assert list(catalog.blocks) == [_FIRST, _SECOND, _THIRD]
-    assert [volume.blocks for volume in catalog.history()] == [BlockRange(1, 20), _THIRD]
+    assert [volume.blocks for volume in catalog.snapshot.history] == [BlockRange(1, 20), _THIRD]
 
 
 def test_the_file_of_views_is_no_link_and_new_after_a_load(held: Held) -> None:
@@ -290,7 +290,7 @@ def test_the_volume_of_a_segment_is_known(held: Held) -> None:
 
 def _tables(held: Held) -> set[str]:
     """The tables that segments have; views of others are empty."""
-    volumes = held.warehouse.loaded_catalog().volumes
+    volumes = held.warehouse.loaded_catalog().snapshot.volumes
     return {table for volume in volumes for table in volume.shapes}
 
 
@@ -409,7 +409,7 @@ def test_a_warehouse_may_lie_at_any_path(tmp_path: Path) -> None:
 
 def test_only_the_newest_state_of_each_schema_version_is_kept(held: Held) -> None:
     catalog = held.warehouse.catalog()
-    assert [(state.version, state.blocks) for state in catalog.states()] == [
+    assert [(state.version, state.blocks) for state in catalog.snapshot.states] == [
         (1, _SECOND),
         (21, _THIRD),
     ]
@@ -471,7 +471,7 @@ def test_a_segment_without_current_state_has_only_history(tmp_path: Path) -> Non
     warehouse = open_warehouse(tmp_path / "w")
     assert load_folder(warehouse.cache, tmp_path / "s").failures == []
     catalog = warehouse.catalog()
-    assert catalog.states() == []
+    assert catalog.snapshot.states == ()
     assert all(exact_tables(warehouse, segment).values())
 
 

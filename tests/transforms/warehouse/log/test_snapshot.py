@@ -74,15 +74,18 @@ def _tuples(items: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[object,
 
 
 _snapshots = st.builds(
-    Snapshot,
-    _numbers,
-    _hashes,
-    _times,
-    _names,
+    Snapshot.with_volumes,
+    st.builds(
+        Snapshot,
+        _numbers,
+        _hashes,
+        _times,
+        _names,
+        captures=st.none() | _files,
+        quarantine=_tuples(_refused),
+        dropped=st.dictionaries(_names, _times, max_size=4),
+    ),
     _tuples(_volumes()),
-    st.none() | _files,
-    _tuples(_refused),
-    st.dictionaries(_names, _times, max_size=4),
 )
 
 
@@ -102,7 +105,7 @@ def _example() -> Snapshot:
     data = _data_files(blocks, {"orders": ("1" * 64, 7)})
     volume = Volume("history", file, blocks, 1, shapes, data, file)
     refused = QuarantinedFile(Refusal(ObjectInfo("x.zip", 1, "v"), "it is bad"), file)
-    base = Snapshot(3, "c" * 32, 1e9, "chain", (volume,), file, (refused,))
+    base = Snapshot(3, "c" * 32, 1e9, "chain", (volume,), (), file, (refused,))
     return following(base, base.with_volumes([]), 2e9)
 
 
@@ -152,7 +155,7 @@ def test_the_next_snapshot_is_read_back_too(base: Snapshot, wanted: Snapshot) ->
 def test_what_a_snapshot_no_longer_names_is_dropped_until_it_is_forgotten() -> None:
     files = StoredFile("manifests/a", 1, ""), StoredFile("index/a", 1, "")
     named = Volume("history", files[0], BlockRange(1, 2), 1, {}, {}, files[1])
-    first = following(Snapshot(), Snapshot(volumes=(named,)), 0.0)
+    first = following(Snapshot(), Snapshot().with_volumes([named]), 0.0)
     second = following(first, first.with_volumes([]), 0.0)
     assert [*second.dropped] == ["index/a", "manifests/a"]
     left = {"manifests/a": second.time}
@@ -163,7 +166,7 @@ def test_what_a_snapshot_no_longer_names_is_dropped_until_it_is_forgotten() -> N
 
 
 def test_the_snapshot_of_75000_compacted_segments_is_below_a_megabyte() -> None:
-    snapshot = Snapshot(volumes=tuple(volumes(750, 100)))
+    snapshot = Snapshot(history=tuple(volumes(750, 100)))
     assert len(dump_snapshot(snapshot)) < LIMIT_BYTES
 
 
@@ -178,7 +181,7 @@ def test_what_no_volume_holds_any_more_is_missed_until_it_is_there_again() -> No
         return parse_snapshot(dump_snapshot(found), "it")
 
     captures = named_file(f"spam/{'c' * 64}.duckdb", 1)
-    whole = Snapshot(volumes=(volume("history", 1, 30), volume("state", 21, 30)))
+    whole = Snapshot().with_volumes([volume("history", 1, 30), volume("state", 21, 30)])
     lost = following(replace(whole, captures=captures), Snapshot(), 0.0)
     assert sorted(map(str, lost.losses)) == [
         "the blocks 1 to 30",

@@ -63,7 +63,7 @@ def loaded(template: Path, tmp_path: Path) -> tuple[Warehouse, list[Path]]:
 
 def history(warehouse: Warehouse) -> list[str]:
     catalog = warehouse.catalog()
-    return [volume.key for volume in catalog.history()]
+    return [volume.key for volume in catalog.snapshot.history]
 
 
 def test_a_merged_volume_renders_every_table_to_the_source_bytes(
@@ -94,7 +94,7 @@ def test_merging_gives_the_volume_that_one_load_would_have_given(
 
     for opened in (warehouse, other):
         assert [key.partition(".")[0] for key in history(opened)] == ["manifests/" + WHOLE]
-    one, another = (opened.loaded_catalog().history()[0] for opened in (warehouse, other))
+    one, another = (opened.loaded_catalog().snapshot.history[0] for opened in (warehouse, other))
     assert (one.blocks, one.version, one.shapes) == (
         another.blocks,
         another.version,

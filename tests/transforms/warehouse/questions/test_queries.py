@@ -167,7 +167,7 @@ def test_only_the_volumes_of_the_blocks_in_question_are_read(
 
 def test_only_the_volumes_of_the_times_in_question_are_read(held: Held) -> None:
     catalog = held.warehouse.loaded_catalog()
-    one, two = (volume.times for volume in catalog.history())
+    one, two = (volume.times for volume in catalog.snapshot.history)
     rows = query(held.warehouse, "select epoch_us(vega_time) from blocks order by height")
     micros = [int(str(row[0])) for row in rows]
     assert (one, two) == ((micros[0], micros[19]), (micros[20], micros[29]))

@@ -28,7 +28,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
             history_segment(source, first=first, last=last)
         assert load_folder(folder / "warehouse", source).failures == []
     warehouse = open_warehouse(folder / "warehouse")
-    assert len(warehouse.loaded_catalog().history()) == 2
+    assert len(warehouse.loaded_catalog().snapshot.history) == 2
     return warehouse
 
 
@@ -103,7 +103,9 @@ def test_only_the_volumes_at_the_ends_are_opened(
 
 def test_every_segment_has_its_times(warehouse: Warehouse) -> None:
     catalog = warehouse.loaded_catalog()
-    times = [times for volume in catalog.history() for times in segment_times(catalog, volume)]
+    times = [
+        times for volume in catalog.snapshot.history for times in segment_times(catalog, volume)
+    ]
     assert [block for block, _, _ in times] == [blocks.first for blocks in catalog.blocks]
     assert [last - first for _, first, last in times] == [9 * 10**6] * 3
 

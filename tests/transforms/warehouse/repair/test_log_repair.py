@@ -71,7 +71,7 @@ def _snapshot(folder: Path) -> Snapshot:
 
 
 def _blocks(folder: Path) -> list[str]:
-    return [str(volume.blocks) for volume in _snapshot(folder).history()]
+    return [str(volume.blocks) for volume in _snapshot(folder).history]
 
 
 def _repair(folder: Path) -> Repair:
@@ -180,7 +180,7 @@ def test_where_all_snapshots_are_damaged_they_are_made_anew(sound: Path) -> None
 
 
 def test_a_missing_volume_is_no_longer_named_and_loads_again(sound: Path) -> None:
-    missing = _snapshot(sound).history()[1]
+    missing = _snapshot(sound).history[1]
     (sound / "w" / missing.key).unlink()
     after = f"snapshot {_snapshot(sound).number + 1}"
     assert _repair(sound).findings == [
@@ -193,7 +193,7 @@ def test_a_missing_volume_is_no_longer_named_and_loads_again(sound: Path) -> Non
 
 
 def test_a_damaged_volume_is_found_by_its_hash_and_loads_again(sound: Path) -> None:
-    damaged = _snapshot(sound).history()[1]
+    damaged = _snapshot(sound).history[1]
     _flip(sound / "w" / damaged.key)
     assert "it is damaged: it hashes to" in " ".join(map(str, _repair(sound).findings))
     assert _blocks(sound) == ["1-2", "5-6"]
@@ -206,7 +206,7 @@ def test_a_damaged_volume_is_found_by_its_hash_and_loads_again(sound: Path) -> N
 
 def test_a_missing_merged_volume_is_replaced_by_what_it_was_made_of(sound: Path) -> None:
     open_warehouse(sound / "w").compact(most_partial=1)
-    (merged,) = _snapshot(sound).history()
+    (merged,) = _snapshot(sound).history
     (sound / "w" / merged.key).unlink()
     assert set(_problems(_repair(sound)).values()) == {
         "it is missing",
@@ -216,10 +216,10 @@ def test_a_missing_merged_volume_is_replaced_by_what_it_was_made_of(sound: Path)
 
 
 def test_a_missing_state_is_replaced_by_an_older_one(sound: Path) -> None:
-    (newest,) = _snapshot(sound).states()
+    (newest,) = _snapshot(sound).states
     (sound / "w" / newest.key).unlink()
     _repair(sound)
-    (state,) = _snapshot(sound).states()
+    (state,) = _snapshot(sound).states
     assert str(state.blocks) == "3-4"
     _check_sound(sound, lost="the current state at block 6")
     load_folder(sound / "w", sound / "s")
@@ -244,7 +244,7 @@ def test_index_files_are_made_again_from_tables(
 
 
 def test_a_damaged_manifest_is_not_believed(sound: Path) -> None:
-    path = sound / "w" / _snapshot(sound).history()[1].key
+    path = sound / "w" / _snapshot(sound).history[1].key
     whole = path.read_bytes()
     said = set()
     for place in range(4, len(whole), 97):
@@ -350,7 +350,7 @@ def test_a_lost_log_is_made_again(sound: Path) -> None:
         open_warehouse(sound / "w").snapshot()
     _repair(sound)
     snapshot = _snapshot(sound)
-    assert [str(one.blocks) for one in snapshot.history()] == ["1-2", "3-4", "5-6"]
+    assert [str(one.blocks) for one in snapshot.history] == ["1-2", "3-4", "5-6"]
     assert snapshot.quarantine == ()  # refused files are tried again
     _repair(sound)
     _check_sound(sound)
@@ -380,7 +380,7 @@ def test_a_volume_is_taken_where_its_blocks_are_free(
 
 
 def test_beside_a_writer_what_both_did_counts(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lost = _snapshot(sound).history()[1]
+    lost = _snapshot(sound).history[1]
     (sound / "w" / lost.key).unlink()
     warehouse = open_warehouse(sound / "w")
     create, others = warehouse.backing.log.create, open_warehouse(sound / "w").backing.log
@@ -456,7 +456,7 @@ def test_a_bucket_is_repaired_like_a_folder(
     bucket = server.bucket()
     before = _snapshot(sound)
     _put_back(sound)
-    damaged, lacking = before.history()[0].data["blocks"], before.history()[1].index
+    damaged, lacking = before.history[0].data["blocks"], before.history[1].index
     assert lacking is not None
     with caplog.at_level(logging.WARNING):
         warehouse = _uploaded(sound, server, bucket)
@@ -467,7 +467,7 @@ def test_a_bucket_is_repaired_like_a_folder(
         report = repair(warehouse.backing)
     assert "it is damaged" in _problems(report)[damaged.key]
     snapshot = warehouse.snapshot()
-    assert [one.file for one in snapshot.history()] == [one.file for one in before.history()[1:]]
+    assert [one.file for one in snapshot.history] == [one.file for one in before.history[1:]]
     warehouse.load(
         Source(FolderStore(sound / "s")),
         warehouse.survey(Source(FolderStore(sound / "s"))).pending,

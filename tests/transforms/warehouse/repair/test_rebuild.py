@@ -92,8 +92,8 @@ def test_all_is_as_it_was(lost: Path) -> None:
     before = _before(lost)
     snapshot, _ = _made_again(open_warehouse(lost / "w"))
     assert snapshot.volumes == before.volumes
-    assert [str(one.blocks) for one in snapshot.history()] == ["1-4", "5-6", "7-8"]
-    assert [str(one.blocks) for one in snapshot.states()] == ["7-8"]
+    assert [str(one.blocks) for one in snapshot.history] == ["1-4", "5-6", "7-8"]
+    assert [str(one.blocks) for one in snapshot.states] == ["7-8"]
     assert snapshot.captures == before.captures
     assert not _pending(lost)
     for segment in sorted((lost / "s").glob("*.zip")):
@@ -119,8 +119,8 @@ def test_a_damaged_volume_is_left_out_and_smaller_ones_take_its_place(lost: Path
         path.write_bytes(data)
     snapshot, said = _made_again(open_warehouse(lost / "w"))
     assert f"{path} is damaged: it hashes to " in said
-    assert [str(one.blocks) for one in snapshot.history()] == ["1-2", "3-4", "5-6"]
-    assert [str(one.blocks) for one in snapshot.states()] == ["5-6"]
+    assert [str(one.blocks) for one in snapshot.history] == ["1-2", "3-4", "5-6"]
+    assert [str(one.blocks) for one in snapshot.states] == ["5-6"]
     assert _pending(lost) == ["7-8"]
 
 
@@ -140,7 +140,7 @@ def test_volumes_of_several_warehouses_become_one(lost: Path, tmp_path: Path) ->
     for folder in ("manifests", "data"):
         shutil.copytree(tmp_path / "o" / folder, lost / "w" / folder, dirs_exist_ok=True)
     snapshot, _ = _made_again(open_warehouse(lost / "w"))
-    assert [str(one.blocks) for one in snapshot.history()] == ["1-4", "5-6", "7-8", "11-12"]
+    assert [str(one.blocks) for one in snapshot.history] == ["1-4", "5-6", "7-8", "11-12"]
 
 
 def test_a_load_that_has_just_begun_is_no_lost_log(lost: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_bucket_is_rebuilt_like_a_folder(
 
         warehouse = Warehouse(Backing(store, tmp_path / "cache"))
         snapshot, _ = _made_again(warehouse)
-        assert [str(one.blocks) for one in snapshot.history()] == ["1-4", "5-6"]
+        assert [str(one.blocks) for one in snapshot.history] == ["1-4", "5-6"]
         assert snapshot.captures == _before(lost).captures
         segment = lost / "s" / "kit-chain-1-5-6.zip"
         assert set(exact_tables(warehouse, segment).values()) == {True}
