@@ -16,10 +16,10 @@ from exporters.archive.archive import Archive, won_race
 from exporters.archive.lake_place import LAKE, MANIFESTS
 from exporters.lake.log.table_schema import KEPT_HOURS
 from exporters.lake.log.table_version import new_name
-from exporters.lake.tables import LakeTable, listed
+from exporters.lake.tables import LakeTable
 from transforms.errors import ConflictError, IntegrityError
 from transforms.objects import ObjectInfo, StoredFile
-from transforms.stores.store import asked_together
+from transforms.stores.store import asked_together, folder_infos
 from transforms.tables.registry import history_tables
 from transforms.warehouse.manifests.shapes import Volume
 
@@ -53,7 +53,7 @@ class Lake:
         self._tables.clear()
         self._listed = {}
         folder = self.archive.key(LAKE)
-        for info in listed(self.archive.store, folder):
+        for info in folder_infos(self.archive.store, folder):
             name, slash, _ = info.key.removeprefix(f"{folder}/").partition("/")
             if slash:
                 self._listed.setdefault(name, []).append(info)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -42,19 +42,18 @@ from transforms.errors import ConflictError, IntegrityError
 from transforms.files import new_file
 from transforms.objects import ObjectInfo
 from transforms.sealed import read_sealed, seal
-from transforms.stores.store import LostRaceError, Store, content_sha256, content_size
+from transforms.stores.store import (
+    LostRaceError,
+    Store,
+    content_sha256,
+    content_size,
+    folder_infos,
+)
 from transforms.tables.registry import fold_case
 
 _PARQUET, _JSON = "application/vnd.apache.parquet", "application/json"
 _RETRIES = 2
 _logger = logging.getLogger(__name__)
-
-
-def listed(store: Store, folder: str) -> Iterator[ObjectInfo]:
-    """List what lies in a folder of a store; nothing where there is no archive yet."""
-    path = store.path(folder)
-    if path is None or path.is_dir():
-        yield from store.list(f"{folder}/")
 
 
 class LakeTable:
@@ -90,7 +89,7 @@ class LakeTable:
 
     def look(self, infos: Iterable[ObjectInfo] | None = None) -> None:
         """See how it is now; `infos` are what lies in its folder, if that is listed already."""
-        infos = listed(self._store, self._key) if infos is None else infos
+        infos = folder_infos(self._store, self._key) if infos is None else infos
         self.infos = {info.key.removeprefix(self.key("")): info for info in infos}
         self._is_listed, self._version = True, None
 

@@ -197,6 +197,17 @@ def versioned(store: Store, key: str) -> Versioned | None:
         return None if info is None else (read_as_is(store, key), info.version)
 
 
+def folder_infos(store: Store, folder: str) -> Iterator[ObjectInfo]:
+    """What lies in a folder of a store; nothing where that, or the folder of the store, is not.
+
+    A bucket that is not there, or that one may not list, is an error: who took it for an empty one
+    would begin anew.
+    """
+    path = store.path(folder)
+    if path is None or path.is_dir():
+        yield from store.list(f"{folder}/")
+
+
 def asked_together(
     store: Store, ask: Callable[[_Item], _Answer], items: Iterable[_Item], most: int = _REQUESTS
 ) -> Iterator[_Answer]:

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from transforms.errors import BusyError, ConflictError, IntegrityError
 from transforms.objects import ObjectInfo
-from transforms.stores.store import Store, asked_together, read_as_is
+from transforms.stores.store import Store, asked_together, folder_infos, read_as_is
 from transforms.warehouse.log.snapshot import (
     Snapshot,
     dump_snapshot,
@@ -29,7 +29,6 @@ Change = Callable[[Snapshot], Snapshot]
 LOG = "log"
 """The folder of the snapshots."""
 
-_FOLDER = f"{LOG}/"
 _NAME = re.compile(r"log/(\d{20})\.json")
 _TYPE = "application/json"
 
@@ -60,7 +59,10 @@ class Log:
         """The newest snapshot, an empty one where there is none. Raises `IntegrityError`."""
         newest = self._newest
         if newest is None or not (self._is_one_look or self._is_followed_by_none(newest.number)):
-            newest = self._newest = self._look()
+            newest, problems = self.newest_sound()
+            for problem in problems.values():
+                raise IntegrityError(f"{problem}: run strata repair")
+            self._newest = newest
         return newest
 
     def _is_followed_by_none(self, number: int) -> bool:
@@ -72,19 +74,9 @@ class Log:
         following_info, info = asked_together(self._store, self._store.head, keys)
         return following_info is None and info is not None
 
-    def _look(self) -> Snapshot:
-        snapshot, problems = self.newest_sound()
-        for problem in problems.values():
-            raise IntegrityError(f"{problem}: run strata repair")
-        return snapshot
-
     def numbers(self) -> list[int]:
         """The numbers of all snapshots that are there, ascending; a missing folder has none."""
-        folder = self._store.path(LOG)
-        if folder is not None and not folder.is_dir():
-            return []
-        # Any other error of the listing is one: who may not list a bucket must not begin a new log.
-        return [number for number, _ in _snapshots(self._store.list(_FOLDER))]
+        return [number for number, _ in _snapshots(folder_infos(self._store, LOG))]
 
     def read(self, number: int) -> Snapshot:
         """One snapshot. Raises `FileNotFoundError`, `IntegrityError`."""
@@ -161,7 +153,7 @@ class Log:
 
 def snapshot_key(number: int) -> str:
     """Where a snapshot lies in the warehouse."""
-    return f"{_FOLDER}{number:020d}.json"
+    return f"{LOG}/{number:020d}.json"
 
 
 def settled_snapshots(infos: Iterable[ObjectInfo], horizon: float) -> list[int]:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from transforms.block_range import BlockRange
-from transforms.errors import ConfigError, SegmentError
+from transforms.errors import SegmentError
 from transforms.objects import ObjectInfo, StoredFile
-from transforms.stores.store import Store, asked_together
+from transforms.stores.store import Store, asked_together, folder_infos
 
 MANIFESTS, STATE, INDEX = "manifests", "state", "index"
 """Folders of the warehouse."""
@@ -39,8 +39,5 @@ def is_held(key: str, runs: Iterable[BlockRange]) -> bool:
 
 def listed(store: Store, folders: Sequence[str]) -> dict[str, list[ObjectInfo]]:
     """What lies in folders of a warehouse, which are listed side by side; perhaps in none."""
-    try:
-        infos = [*asked_together(store, lambda name: [*store.list(f"{name}/")], folders)]
-    except ConfigError:  # the folder of the whole store is not there
-        infos = [[] for _ in folders]
+    infos = asked_together(store, lambda name: [*folder_infos(store, name)], folders)
     return dict(zip(folders, infos, strict=True))
