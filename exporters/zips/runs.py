@@ -76,7 +76,8 @@ def in_blocks(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
         view = memoryview(piece)
         while len(buffer) + len(view) >= size:
             room = size - len(buffer)
-            yield bytes(buffer) + view[:room] if buffer else bytes(view[:room])
+            is_whole = not buffer and room == len(piece)
+            yield piece if is_whole else bytes(buffer) + view[:room]
             buffer.clear()
             view = view[room:]
         buffer += view

@@ -61,10 +61,11 @@ def _render_double(sql: str) -> str:
 TEXT = Conversion("VARCHAR", _same, _same)
 _BYTEA = Conversion(
     "VARCHAR",
-    lambda text: f"substr({text}, 3)",
+    # `substr` counts the characters of all that follows.
+    lambda text: f"replace({text}, '\\x', '')",
     lambda sql: f"'\\x' || {sql}",
     # Not only digits may follow, but nothing that is quoted in a CSV: see `is_plain`.
-    lambda text: f"starts_with({text}, '\\x') and not ({has_marks(text)})",
+    lambda text: f"'\\x' || replace({text}, '\\x', '') = {text} and not ({has_marks(text)})",
 )
 _BOOLEAN = Conversion(
     "BOOLEAN",
