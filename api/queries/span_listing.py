@@ -62,8 +62,8 @@ class SpanListing:
     """The rows of some spans between two times, in microseconds: from `start` on, before `end`.
 
     `pages` is the kind of the pages to look into in a volume; `prefix` are the values with which
-    the keys of the rows there begin. `key` gives the whole key of a row, `order` that of the
-    listing, `predicate` says which belong to it.
+    the keys of the rows there begin. `order` gives the place of a row in the listing, `key` that
+    after the values of the prefix, `predicate` says which belong to it.
 
     Of rows with one place in the order only the newest is listed: the last one that a volume's
     pages have, in the last volume that has any.
@@ -141,9 +141,7 @@ class SpanListing:
         self, rows: Sequence[list[Any]], low: Key, high: Key, *, descending: bool
     ) -> list[Row]:
         """The rows of pages that are asked for, as they are met."""
-        # A place has the prefix's values again where the order ends with them; a key has them once.
-        length = len(self.key(rows[0])) if rows else 0
-        low, high = ((*self.prefix, *place)[:length] for place in (low, high))
+        low, high = ((*self.prefix, *place) for place in (low, high))
         begin, end = 0, len(rows)
         if low:
             begin = bisect_left(rows, low, key=lambda row: self.key(row)[: len(low)])

@@ -81,7 +81,7 @@ def current_withdrawals(
         _spans(reading),
         pages=BY_PARTY if party else BY_TIME,
         prefix=(party,) if party else (),
-        key=itemgetter(_PARTY, _TIME, _ID) if party else _key,
+        key=itemgetter(_PARTY, _TIME, _ID, _PARTY) if party else _key,
         order=_key,
         start=start,
         end=end,

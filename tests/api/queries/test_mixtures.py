@@ -224,6 +224,22 @@ def _cut(keys: list[_Key], cursor: _Key | None, size: int, end: str, newest: str
     newest="false",
     period=(None, None),
 )
+@example(  # behind the place of another party's row with the same time and id, and before one
+    party=_PARTIES[1],
+    place=(20_000_002, _IDS[1], _PARTIES[0]),
+    size=1,
+    end="first",
+    newest="false",
+    period=(None, None),
+)
+@example(
+    party=_PARTIES[1],
+    place=(20_000_002, _IDS[1], "03"),
+    size=1,
+    end="first",
+    newest="true",
+    period=(None, None),
+)
 @settings(max_examples=60, deadline=None)
 def test_withdrawals_are_the_same_from_every_form(
     made: _Warehouses,
