@@ -190,8 +190,7 @@ class PartSearch:
         try:
             if part := self._staged(self.rendered, receipt):
                 return part
-            data = self.catalog.data_path(blocks, receipt.table)
-            render_part(self.rendered, data, receipt, self.scratch, self.memory_limit)
+            render_part(self.rendered, self.catalog, receipt, self.scratch, self.memory_limit)
             return staged_part(self.rendered, receipt, self.prover.proofs)
         except (IntegrityError, RangeError) as error:
             what = f"{receipt.table} of segment {blocks} is sound nowhere: {error}"

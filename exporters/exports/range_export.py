@@ -135,8 +135,7 @@ class RangeExporter:
         plan, receipts = _planned(catalog, table, first, last)
         stage = PartStage(folder, self.style)
         for receipt in parse_receipts(receipts):
-            data = catalog.data_path(receipt.blocks, table)
-            render_part(stage, data, receipt, folder, self.memory_limit, null=null)
+            render_part(stage, catalog, receipt, folder, self.memory_limit, null=null)
         parts = (
             PartColumns.of(_part(stage, plan, blocks) for blocks in span.segments)
             for span in plan.spans

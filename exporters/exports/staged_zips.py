@@ -19,6 +19,7 @@ from transforms.errors import IntegrityError
 from transforms.files import file_version
 from transforms.scratch import scratch_folder
 from transforms.stores.store import content_sha256
+from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.load.rendering import header_line, rendered_body
 from transforms.warehouse.manifests.receipts import Receipt
 
@@ -65,7 +66,7 @@ def _proof(stage: PartStage, source: LocalSource, member: Member, receipt: Recei
 
 def render_part(
     stage: PartStage,
-    data: Path | None,
+    catalog: Catalog,
     receipt: Receipt,
     scratch: Path,
     memory_limit: str,
@@ -73,6 +74,7 @@ def render_part(
     null: str = "",
 ) -> None:
     """Keep one table of one segment in `stage`, rendered from its rows; see `rendered_body`."""
+    data = catalog.data_path(receipt.blocks, receipt.table) if receipt.rows else None
     with (
         scratch_folder(scratch) as folder,
         closing(rendered_body(data, folder, receipt, null=null, memory_limit=memory_limit)) as body,

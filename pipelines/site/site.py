@@ -139,9 +139,8 @@ class Site:
         # Only who renders needs DuckDB.
         from exporters.exports.staged_zips import render_part
 
-        data = self.loaded_catalog().data_path(receipt.blocks, receipt.table)
         limit = self.warehouse.backing.rendering_limit
-        render_part(stage, data, receipt, self.scratch(), limit)
+        render_part(stage, self.loaded_catalog(), receipt, self.scratch(), limit)
 
     def scratch(self) -> Path:
         """A folder for unfinished ZIPs, on the file system of the parts."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from exporters.archive.archive import Archive
 from exporters.exports.proofs import Proofs
-from exporters.exports.staged_zips import staged_part
+from exporters.exports.staged_zips import render_part, staged_part
 from exporters.locations import Locations
 from exporters.publishing.publication import publish_zips
 from exporters.publishing.request import PublishRequest
@@ -102,6 +102,9 @@ class Site:
             self.stage.remove(archive.chain_id, receipt.table, receipt.blocks)
 
     def _request(self, receipt: Receipt) -> PublishRequest:
+        if not receipt.rows:
+            limit = self.warehouse.backing.rendering_limit
+            render_part(self.stage, self.warehouse.catalog(), receipt, self.stage.scratch, limit)
         part = staged_part(self.stage, receipt, Proofs())
         path = self.stage.path(self.archive.chain_id, receipt.table, receipt.blocks)
         source = segment_source(receipt.blocks, receipt.segment.version)

@@ -18,7 +18,7 @@ from exporters.zips.staging import PartStage
 from pipelines.site.site import Site
 from tests import zip_readers
 from tests.exporters.lake.lake_kit import lake_site
-from tests.exporters.part_kit import layout_export, staged
+from tests.exporters.part_kit import layout_export, render_empty_parts, staged
 from tests.pipelines.kit import load as load_site
 from transforms.block_range import BlockRange
 from transforms.segments.segment_name import SegmentName
@@ -95,6 +95,7 @@ def load(folder: Path, home: Path) -> Loaded:
 def loaded_history(site: Site) -> Loaded:
     """What a site has loaded, of which nothing is published."""
     warehouse = site.warehouse
+    render_empty_parts(warehouse, site.stage)
     names = {receipt.blocks: receipt.segment for receipt in warehouse.receipts()}
     held = {
         name: {receipt.table: receipt.schema for receipt in warehouse.receipts([blocks])}

@@ -10,6 +10,7 @@ from zipfile import ZipFile
 
 from exporters.exports.plan import ExportPlan
 from exporters.exports.splice import CsvParts, layout_spans, layout_zip
+from exporters.exports.staged_zips import render_part
 from exporters.zip_names import NameStyle, csv_name, zip_name
 from exporters.zips.layout import Layout
 from exporters.zips.part_zip import write_part_zip
@@ -17,6 +18,8 @@ from exporters.zips.parts import PartColumns, PartRef, read_parts
 from exporters.zips.sources import LocalSource
 from exporters.zips.staging import PartStage
 from transforms.block_range import BlockRange
+from transforms.tables.registry import HISTORY_TABLES
+from transforms.warehouse.warehouse import Warehouse
 
 CHAIN = "testnet-001"
 TABLE = "orders"
@@ -71,6 +74,14 @@ def staged(stage: PartStage, chain_id: str, table: str, blocks: BlockRange) -> P
     """A part in a folder of parts, if it is there."""
     path = stage.path(chain_id, table, blocks)
     return read_parts(LocalSource.open(path))[0] if path.exists() else None
+
+
+def render_empty_parts(warehouse: Warehouse, stage: PartStage) -> None:
+    """Make the parts of loaded tables without rows, which a load leaves to whoever needs them."""
+    catalog, limit = warehouse.loaded_catalog(), warehouse.backing.rendering_limit
+    for receipt in warehouse.receipts():
+        if receipt.table in HISTORY_TABLES and not receipt.rows:
+            render_part(stage, catalog, receipt, stage.scratch, limit)
 
 
 def make_parts(folder: Path, bodies: Sequence[bytes]) -> list[PartRef]:

@@ -11,6 +11,7 @@ from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
 from tests.pipelines.conftest import MakeSegments
 from tests.pipelines.kit import blocks, load
+from transforms.tables.registry import HISTORY_TABLES
 
 _DAY = 24 * 3600
 
@@ -26,8 +27,9 @@ def test_parts_of_a_week_ago_go_and_are_rendered_again_where_they_are_needed(
     site = Site(settings)
     load(site)
     parts = staged(site)
-    assert len(parts) == 2 * 2 * 15
-    for age, count in ((6, 60), (8, 30)):
+    with_rows = [r for r in site.warehouse.receipts() if r.rows and r.table in HISTORY_TABLES]
+    assert len(parts) == 2 * len(with_rows) > 0
+    for age, count in ((6, len(parts)), (8, len(parts) // 2)):
         then = time.time() - age * _DAY
         for path in parts:
             if "-1-10." in path.name:

@@ -31,7 +31,7 @@ _WRONG = {
 
 
 class _AskingSink(MemorySink):
-    """A sink that asks DuckDB something wrong about the orders of segments, by first block."""
+    """A sink that asks DuckDB something wrong about the blocks of segments, by the first one."""
 
     def __init__(self, statements: Mapping[int, str]) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class _AskingSink(MemorySink):
 
     def write(self, csv: TableFile, body: Iterable[bytes], scratch: Path) -> None:
         super().write(csv, body, scratch)
-        if csv.table == "orders":
+        if csv.table == "blocks":
             self.writes += 1
             if statement := self._statements.get(csv.segment.blocks.first):
                 duckdb.connect().execute(statement)

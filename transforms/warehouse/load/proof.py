@@ -21,8 +21,6 @@ def proven_body(file: TableFile, rendered: RowText) -> Iterator[bytes]:
 
     Raises `ProofError` at the first byte that differs or lacks.
     """
-    if file.is_empty:
-        return
     offset = file.header_bytes
     with file.path.open("rb") as source:
         source.seek(offset)

@@ -37,14 +37,15 @@ def rendered_body(
     `MemoryLimitError` where one row takes more than `memory_limit`.
     """
     digest = hashlib.sha256(receipt.schema.header)
-    with (
-        working_connection(scratch, size=receipt.bytes, memory_limit=memory_limit) as con,
-        readable(str(data), scratch),
-        _rendered(con, data, [receipt], scratch, null) as text,
-    ):
-        while chunk := text.read(_CHUNK):
-            digest.update(chunk)
-            yield chunk
+    if data is not None:
+        with (
+            working_connection(scratch, size=receipt.bytes, memory_limit=memory_limit) as con,
+            readable(str(data), scratch),
+            _rendered(con, data, [receipt], scratch, null) as text,
+        ):
+            while chunk := text.read(_CHUNK):
+                digest.update(chunk)
+                yield chunk
     if not null and (problem := _difference(receipt, digest.hexdigest())):
         raise IntegrityError(f"{problem}: {REMEDY}")
 

@@ -33,7 +33,10 @@ _MAX_MESSAGE = 300
 
 
 class PartSink(Protocol):
-    """Where a table's proven CSV goes while it passes: the parts that are published later."""
+    """Where a table's proven CSV goes while it passes: the parts that are published later.
+
+    Those that are nothing but a header do not: whoever publishes makes them of their receipts.
+    """
 
     def write(self, csv: TableFile, body: Iterable[bytes], scratch: Path) -> None:
         """Store a header and its body, all of it or, if `body` raises, nothing.
@@ -80,8 +83,6 @@ class TableLoad:
         """Load files that are nothing but a header, of which a run has no data file."""
         if isinstance(self.place, str):
             self.con.execute(f"create table {self.place} as {self._rows(files, exact=False)}")
-        for file in files:
-            self._pass_on(file, ())
 
     def _written(
         self, groups: Sequence[Sequence[TableFile]], *, exact: bool
@@ -143,7 +144,8 @@ class TableLoad:
         cells = raw_cells(self.con, rows) if raw else defaultdict(dict)
         with row_text(self.con, rows, schema, raw=raw) as text:
             for file in files:
-                self._pass_on(file, proven_body(file, text))
+                if not file.is_empty:
+                    self._pass_on(file, proven_body(file, text))
         for file in files:
             places = numbers.get(file.segment.blocks.first, [0, 1, 0])[:3]
             if places != [file.rows, 1, file.rows]:
