@@ -36,8 +36,8 @@ from transforms.block_range import BlockRange
 from transforms.errors import RangeError
 from transforms.memory import RENDERING_LIMIT
 from transforms.stores.store import Store
+from transforms.tables.dialect import check_null
 from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.load.rendering import check_null
 from transforms.warehouse.manifests.manifest_rows import parse_receipts
 from transforms.warehouse.questions.table_receipts import table_receipts
 

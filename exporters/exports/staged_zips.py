@@ -19,8 +19,9 @@ from transforms.errors import IntegrityError
 from transforms.files import file_version
 from transforms.scratch import scratch_folder
 from transforms.stores.store import content_sha256
+from transforms.tables.dialect import header_line
 from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.load.rendering import header_line, rendered_body
+from transforms.warehouse.load.rendering import rendered_body
 from transforms.warehouse.manifests.receipts import Receipt
 
 _REMEDY = "delete it: it is rendered from the warehouse again"
@@ -77,6 +78,6 @@ def render_part(
     data = catalog.data_path(receipt.blocks, receipt.table) if receipt.rows else None
     with (
         scratch_folder(scratch) as folder,
-        closing(rendered_body(data, folder, receipt, null=null, memory_limit=memory_limit)) as body,
+        closing(rendered_body(data, folder, receipt, null, memory_limit)) as body,
     ):
         stage.write(receipt, body, folder, header_line(receipt.schema.names, null))

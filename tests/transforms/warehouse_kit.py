@@ -18,12 +18,13 @@ from transforms.segments.segment_zip import TableFile
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import content_sha256
+from transforms.tables.dialect import header_line
 from transforms.tables.registry import known_table, known_tables
 from transforms.verifying.findings import Finding
 from transforms.verifying.verification import Verification
 from transforms.warehouse.checks.warehouse_check import warehouse_findings
 from transforms.warehouse.load.loader import LoadReport
-from transforms.warehouse.load.rendering import header_line, rendered_body
+from transforms.warehouse.load.rendering import rendered_body
 from transforms.warehouse.load.table_load import PartSink
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.data_files import data_key
@@ -155,7 +156,7 @@ def render(warehouse: Warehouse, blocks: BlockRange, table: str, null: str = "")
     (receipt,) = (r for r in catalog.receipts(blocks) if (r.blocks, r.table) == (blocks, table))
     limit, data = backing.rendering_limit, catalog.data_path(blocks, table)
     with scratch_folder(backing.scratch) as scratch:
-        body = rendered_body(data, scratch, receipt, null=null, memory_limit=limit)
+        body = rendered_body(data, scratch, receipt, null, limit)
         return header_line(receipt.schema.names, null) + b"".join(body)
 
 

@@ -6,13 +6,15 @@ oracle.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from transforms.errors import ConfigError
 from transforms.quoting import quote_files, quote_name, quote_text
 
 # DuckDB's own default is less, and its buffer sixteen times as much.
 _MAX_LINE_BYTES = 2**21
+_FORBIDDEN_IN_NULL = ',"\r\n'
 _NO_MARKS = bytes({*range(256)} - {*b'"\n'})
 
 
@@ -64,6 +66,20 @@ def _cell(text: str, null: str, *, is_plain: bool) -> str:
 def header_names(line: bytes) -> tuple[str, ...]:
     """Split a CSV header line. No table has a name that needs quotes; a quoted one stays as is."""
     return tuple(line.decode().removesuffix("\n").split(","))
+
+
+def header_line(names: Iterable[str], null: str) -> bytes:
+    """The header of a CSV, in which a name that is the NULL string is quoted."""
+    return (",".join(f'"{name}"' if name == null else name for name in names) + "\n").encode()
+
+
+def check_null(null: str) -> None:
+    """Refuse a NULL string that holds a delimiter, a quote or a line end. Raises `ConfigError`."""
+    if any(char in null for char in _FORBIDDEN_IN_NULL):
+        raise ConfigError(
+            f"the NULL string {null!r} holds a comma, a quote or a line end: "
+            "nothing could tell it from a value"
+        )
 
 
 def select_list(expressions: Sequence[tuple[str, str]]) -> str:

@@ -18,7 +18,15 @@ from hypothesis import strategies as st
 from tests.cases import each_of
 from tests.pg_csv import Cell, pg_csv
 from transforms.duck import Connection, quote_files, quote_name, quote_text, working_connection
-from transforms.tables.dialect import LineCounter, header_names, line_sql, read_sql, select_list
+from transforms.errors import ConfigError
+from transforms.tables.dialect import (
+    LineCounter,
+    check_null,
+    header_names,
+    line_sql,
+    read_sql,
+    select_list,
+)
 
 _NULLS = ["", "NULL", "\\N", "-", "null value", "é"]
 _HARD: list[Cell] = [
@@ -176,6 +184,12 @@ def test_names_of_files_and_columns_are_only_names(con: Connection, tmp_path: Pa
 )
 def test_a_header_line_is_split_at_commas(line: bytes, names: tuple[str, ...]) -> None:
     assert header_names(line) == names
+
+
+@pytest.mark.parametrize("null", [",", '"', "\n", "\r", "a\r\nb", 'NULL"', "a,b"])
+def test_a_null_string_that_no_reader_could_tell_is_refused(null: str) -> None:
+    with pytest.raises(ConfigError, match="holds a comma, a quote or a line end"):
+        check_null(null)
 
 
 def test_sql_text_is_quoted() -> None:

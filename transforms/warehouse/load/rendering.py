@@ -11,24 +11,17 @@ from pathlib import Path
 import duckdb
 
 from transforms.duck import Connection, naming_large, plain_errors, working_connection
-from transforms.errors import ConfigError, IntegrityError
-from transforms.memory import RENDERING_LIMIT
+from transforms.errors import IntegrityError
 from transforms.warehouse.files.local_files import REMEDY
 from transforms.warehouse.load.row_text import RowText, row_text
 from transforms.warehouse.manifests.data_files import rows_sql, state_sql
 from transforms.warehouse.manifests.receipts import Receipt
 
 _CHUNK = 1 << 18
-_FORBIDDEN_IN_NULL = ',"\r\n'
 
 
 def rendered_body(
-    data: Path | None,
-    scratch: Path,
-    receipt: Receipt,
-    *,
-    null: str = "",
-    memory_limit: str = RENDERING_LIMIT,
+    data: Path | None, scratch: Path, receipt: Receipt, null: str, memory_limit: str
 ) -> Generator[bytes]:
     """Render one table of one segment as it was dumped, or with another NULL string.
 
@@ -48,20 +41,6 @@ def rendered_body(
                 yield chunk
     if not null and (problem := _difference(receipt, digest.hexdigest())):
         raise IntegrityError(f"{problem}: {REMEDY}")
-
-
-def header_line(names: Iterable[str], null: str) -> bytes:
-    """The header of a CSV, in which a name that is the NULL string is quoted."""
-    return (",".join(f'"{name}"' if name == null else name for name in names) + "\n").encode()
-
-
-def check_null(null: str) -> None:
-    """Refuse a NULL string that holds a delimiter, a quote or a line end. Raises `ConfigError`."""
-    if any(char in null for char in _FORBIDDEN_IN_NULL):
-        raise ConfigError(
-            f"the NULL string {null!r} holds a comma, a quote or a line end: "
-            "nothing could tell it from a value"
-        )
 
 
 @contextmanager
@@ -85,7 +64,7 @@ def rendering_problem(
     """
     for schema, group in groupby(receipts, key=lambda receipt: receipt.schema):
         alike = [*group]
-        with _rendered(con, data, alike, scratch) as text:
+        with _rendered(con, data, alike, scratch, null="") as text:
             for receipt in alike:
                 digest, size = hashlib.sha256(schema.header), receipt.bytes - len(schema.header)
                 while chunk := text.read(min(_CHUNK, size)):
@@ -109,11 +88,7 @@ def _difference(receipt: Receipt, sha256: str) -> str:
 
 @contextmanager
 def _rendered(
-    con: Connection,
-    data: Path | None,
-    receipts: Sequence[Receipt],
-    scratch: Path,
-    null: str = "",
+    con: Connection, data: Path | None, receipts: Sequence[Receipt], scratch: Path, null: str
 ) -> Iterator[RowText]:
     """The bodies of consecutive segments of one schema, one after the other."""
     schema, first, last = receipts[0].schema, receipts[0].blocks, receipts[-1].blocks
