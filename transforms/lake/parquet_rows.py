@@ -12,18 +12,9 @@ from pathlib import Path
 from transforms.duck import Connection, naming_large
 from transforms.errors import IntegrityError
 from transforms.tables.file_columns import file_rows
-from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.rendering import readable, rendering_problem
-from transforms.warehouse.manifests.data_files import state_sql, write_sql
+from transforms.warehouse.manifests.data_files import write_sql
 from transforms.warehouse.manifests.receipts import Receipt
-from transforms.warehouse.manifests.shapes import Volume
-
-
-def write_state(backing: Backing, state: Volume, receipt: Receipt, path: Path) -> None:
-    """Write a table of a current state, whose file is held, by its receipt; see `write_file`."""
-    file = state.database
-    with backing.working(file.size) as (con, _):
-        write_file(con, state_sql(receipt.table, [backing.files.path(file)]), receipt, path)
 
 
 def write_file(con: Connection, rows: str, receipt: Receipt, path: Path) -> None:

@@ -49,9 +49,11 @@ def publish_state(lake: Lake, backing: Backing, state: Volume, scratch: Path) ->
     `IntegrityError` where the state cannot be read.
     """
     # Whoever only asks whether it is due need not wait until DuckDB is imported.
-    from transforms.lake.parquet_rows import write_state
+    from transforms.lake.parquet_rows import write_file
+    from transforms.warehouse.manifests.data_files import state_sql
 
-    manifest, turn = backing.files.path(state.file), Lock()
+    manifest, database = map(backing.files.path, (state.file, state.database))
+    turn = Lock()
 
     def put(table: LakeTable) -> None:
         """Put a table there, unless it has these rows, perhaps of an earlier segment, or newer."""
@@ -65,8 +67,10 @@ def publish_state(lake: Lake, backing: Backing, state: Volume, scratch: Path) ->
             if receipt is None:
                 link(manifest, path)
             else:
-                with turn:  # each may take as much memory as a load
-                    write_state(backing, state, receipt, path)
+                rows = state_sql(receipt.table, [database])
+                # One at a time: each may take as much memory as a load.
+                with turn, backing.working(state.size) as (con, _):
+                    write_file(con, rows, receipt, path)
             sha256 = content_sha256(path)
             new = path.rename(folder / new_name(state.blocks, sha256, csv))
             old = [file for file in table.files if file.name != new.name]
