@@ -15,8 +15,7 @@ from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.data_files import rows_sql
 from transforms.warehouse.manifests.shapes import Extent, Volume
 
-_FAR = 2**62
-_FIRST, _LAST = attrgetter("first"), attrgetter("last")
+_FAR = 2**63
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,39 +49,36 @@ def choose_range(catalog: Catalog, start: Bound | None, end: Bound | None) -> Se
     Of a long history only the volumes at the two ends are opened, and only for times. Raises
     `RangeError` where no segment lies between them.
     """
-    if start and end and _is_reversed(start, end):
-        raise RangeError(f"{end.text} is before {start.text}: give the first one first")
+    if start and end:
+        pairs = ((start.block, end.block), (start.micros, end.micros))
+        if any(a is not None and b is not None and b < a for a, b in pairs):
+            raise RangeError(f"{end.text} is before {start.text}: give the first one first")
     segments = catalog.blocks
-    first = _first_place(catalog, start) if start else 0
-    last = _last_place(catalog, end) if end else len(segments) - 1
+    low = _height(catalog, start, 1) if start else 0
+    high = _height(catalog, end, -1) if end else _FAR
+    first = bisect_left(segments, low, key=attrgetter("last"))
+    last = bisect_right(segments, high, key=attrgetter("first")) - 1
     if not 0 <= first <= last < len(segments):
         raise RangeError(_nothing(catalog, start, end))
     blocks = BlockRange(segments[first].first, segments[last].last)
     return SegmentChoice(blocks, last - first + 1)
 
 
-def _first_place(catalog: Catalog, start: Bound) -> int:
-    """The place of the first segment that ends at a bound or later."""
-    segments = catalog.blocks
-    if start.micros is None:
-        return bisect_left(segments, start.block, key=_LAST)
-    for volume in filter(Extent(times=(start.micros, _FAR)).reaches, catalog.snapshot.history):
-        for block, _, last in segment_times(catalog, volume):
-            if last >= start.micros:
-                return bisect_left(segments, block, key=_FIRST)
-    return len(segments)
+def _height(catalog: Catalog, bound: Bound, step: int) -> int:
+    """The block of a bound. Of a time it is the first one of a segment that reaches it.
 
-
-def _last_place(catalog: Catalog, end: Bound) -> int:
-    """The place of the last segment that begins at a bound or before; -1 without one."""
-    segments = catalog.blocks
-    if end.micros is None:
-        return bisect_right(segments, end.block, key=_FIRST) - 1
-    for volume in filter(Extent(times=(-_FAR, end.micros)).reaches, catalog.snapshot.history[::-1]):
-        for block, first, _ in reversed(segment_times(catalog, volume)):
-            if first <= end.micros:
-                return bisect_left(segments, block, key=_FIRST)
-    return -1
+    That is the first segment at the time or later or, with a step of -1, the last one at the time
+    or before. Where there is none, the block lies beyond all.
+    """
+    if bound.block is not None:
+        return bound.block
+    assert bound.micros is not None  # it is one of both
+    times = (bound.micros, _FAR) if step > 0 else (-_FAR, bound.micros)
+    for volume in filter(Extent(times=times).reaches, catalog.snapshot.history[::step]):
+        for block, first, last in segment_times(catalog, volume)[::step]:
+            if first <= times[1] and times[0] <= last:
+                return block
+    return _FAR * step
 
 
 def segment_times(catalog: Catalog, volume: Volume) -> Sequence[tuple[int, int, int]]:
@@ -100,11 +96,6 @@ def segment_times(catalog: Catalog, volume: Volume) -> Sequence[tuple[int, int, 
             "select _segment, epoch_us(min(vega_time)), epoch_us(max(vega_time)) "  # noqa: S608 - quoted
             f"from {source} where isfinite(vega_time) group by 1 order by 1"
         ).fetchall()
-
-
-def _is_reversed(start: Bound, end: Bound) -> bool:
-    pairs = ((start.block, end.block), (start.micros, end.micros))
-    return any(a is not None and b is not None and b < a for a, b in pairs)
 
 
 def _nothing(catalog: Catalog, start: Bound | None, end: Bound | None) -> str:
