@@ -1,11 +1,11 @@
-"""Files that a snapshot of the warehouse names and that are missing or damaged."""
+"""Files that a snapshot of the warehouse names and that are missing or cut short."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from transforms.objects import StoredFile
-from transforms.stores.store import Store, object_sha256
+from transforms.stores.store import Store
 from transforms.warehouse.files.local_files import MISSING
 from transforms.warehouse.manifests.file_names import listed
 
@@ -28,14 +28,3 @@ def _absence(store: Store, file: StoredFile) -> str:
     if info is None:
         return MISSING
     return "" if info.size == file.size else f"has {info.size} bytes, not {file.size}"
-
-
-def damage(
-    store: Store, file: StoredFile, advance: Callable[[int], None] = lambda _bytes: None
-) -> str:
-    """What is wrong with a file, which is read to its end; "" if nothing."""
-    try:
-        digest = object_sha256(store, file.key, advance)
-    except FileNotFoundError:
-        return MISSING
-    return "" if digest == file.sha256 else f"is damaged: it hashes to {digest}, not {file.sha256}"

@@ -19,9 +19,9 @@ from transforms.duck_files import FOREIGN_LOG, remove_log
 from transforms.errors import IntegrityError
 from transforms.objects import ObjectInfo, StoredFile
 from transforms.spam.capture_tables import capture_rows
-from transforms.stores.store import read_as_is
+from transforms.stores.store import object_sha256, read_as_is
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.files.lost_files import damage
+from transforms.warehouse.files.local_files import MISSING
 from transforms.warehouse.load.volume_files import store_new, volume_sources, write_index
 from transforms.warehouse.log.log import snapshot_key
 from transforms.warehouse.log.snapshot import Snapshot
@@ -82,7 +82,11 @@ class Repair:
         """Repair a warehouse of these manifests, and of this log; see `Log.newest_sound`."""
         for number, problem in unsound.items():
             self.say(snapshot_key(number), problem)
-        bad = {*filter(self._is_damaged, dict.fromkeys(base.files()))}
+        bad = set[StoredFile]()
+        for file in dict.fromkeys(base.files()):
+            if problem := self._damage(file):
+                self.say(file.key, f"it {problem}")
+                bad.add(file)
         completed = self._completed(base.without(bad), listing)
         after = None
         if unsound or not base.number:
@@ -110,12 +114,14 @@ class Repair:
         """Add a finding."""
         self.findings.append((what, problem))
 
-    def _is_damaged(self, file: StoredFile) -> bool:
-        """Whether a file of a snapshot is missing or damaged, which is said."""
-        problem = damage(self.backing.store, file, self.advance)
-        if problem:
-            self.say(file.key, f"it {problem}")
-        return bool(problem)
+    def _damage(self, file: StoredFile) -> str:
+        """What is wrong with a file, which is read to its end; "" if nothing."""
+        try:
+            digest = object_sha256(self.backing.store, file.key, self.advance)
+        except FileNotFoundError:
+            return MISSING
+        is_sound = digest == file.sha256
+        return "" if is_sound else f"is damaged: it hashes to {digest}, not {file.sha256}"
 
     def _completed(self, kept: Snapshot, listing: _Listing) -> Snapshot:
         """The sound part of the log with the sound volumes that it does not name.
@@ -159,7 +165,7 @@ class Repair:
         if completed.chain_id not in ("", chain_id):
             raise IntegrityError(f"it is of the chain {chain_id}, not {completed.chain_id}")
         volume = replace(volume, shapes=shapes_of(manifest_receipts([path])))
-        if volume.index and damage(self.backing.store, volume.index):
+        if volume.index and self._damage(volume.index):
             volume = replace(volume, index=None)
         grown = completed.with_added(chain_id, [volume])
         if grown == completed:
@@ -169,7 +175,7 @@ class Repair:
         return replace(grown, number=max(completed.number, number))
 
     def _check_whole(self, file: StoredFile) -> None:
-        if problem := damage(self.backing.store, file, self.advance):
+        if problem := self._damage(file):
             raise IntegrityError(f"{self.backing.store.describe(file.key)} {problem}")
 
     def _new_index(self, volume: Volume) -> StoredFile | None:
@@ -186,7 +192,7 @@ class Repair:
         """
         store, files = self.backing.store, self.backing.files
         named = (named_file(info.key, info.size) for info in listed(store, ["spam"])["spam"])
-        sound = [file for file in named if not damage(store, file)]
+        sound = [file for file in named if not self._damage(file)]
         files.bring(sound)
         return max(sound, key=lambda f: len([*capture_rows(files.path(f), "files")]), default=None)
 
