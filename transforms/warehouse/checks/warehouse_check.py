@@ -83,7 +83,7 @@ def warehouse_findings(
     yield from _orphans(backing, snapshot, listing, numbers)
     bad = yield from _files(backing, verification, snapshot)
     sound = (volume for volume in snapshot.volumes if volume.key not in bad)
-    catalog = backing.catalog(snapshot).of_volumes(sound)
+    catalog = backing.catalog(snapshot.with_volumes(sound))
     loaded, due = union(volume.blocks for volume in snapshot.history), [*catalog.snapshot.history]
     if settle := verification.settle_seconds:
         infos, now = listing[MANIFESTS], store.now()

@@ -128,16 +128,12 @@ class Catalog:
         The whole snapshot where none can.
         """
         volumes = [*filter(extent.reaches, self.snapshot.history)]
-        return self.of_volumes([*volumes, *self.snapshot.states]) if volumes else self
+        snapshot = self.snapshot.with_volumes([*volumes, *self.snapshot.states])
+        return replace(self, snapshot=snapshot) if volumes else self
 
     def of_tables(self, tables: Collection[str]) -> Catalog:
         """The snapshot with no files of rows but those of these tables."""
         volumes = (volume.of_tables(tables) for volume in self.snapshot.volumes)
-        catalog = self.of_volumes(v for v in volumes if v.kind == "history" or v.shapes)
-        captures = self.snapshot.captures if SPAM_CAPTURES in tables else None
-        return replace(catalog, snapshot=replace(catalog.snapshot, captures=captures))
-
-    def of_volumes(self, volumes: Iterable[Volume]) -> Catalog:
-        """The snapshot with these of its volumes only."""
-        snapshot = self.snapshot.with_volumes(list(volumes))
-        return replace(self, snapshot=snapshot)
+        snapshot = self.snapshot.with_volumes(v for v in volumes if v.kind == "history" or v.shapes)
+        captures = snapshot.captures if SPAM_CAPTURES in tables else None
+        return replace(self, snapshot=replace(snapshot, captures=captures))
