@@ -33,6 +33,11 @@ def upper_bound(text: str) -> Bound:
     return _bound(text, time.max)
 
 
+def both_bounds(start: str | None, end: str | None) -> tuple[Bound | None, Bound | None]:
+    """The bounds of a range, of which either may not be given. Raises `RangeError`."""
+    return lower_bound(start) if start else None, upper_bound(end) if end else None
+
+
 def _bound(text: str, of_day: time) -> Bound:
     text = text.strip()
     if text.isdecimal() and text.isascii():

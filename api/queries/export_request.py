@@ -18,10 +18,11 @@ from exporters.exports.plan import InvalidExportError, NotHeldError
 from exporters.exports.range_export import RangeExporter
 from exporters.zips.layout import Layout
 from transforms.block_range import BlockRange
+from transforms.bounds import both_bounds
 from transforms.duck_errors import Error as DuckError
 from transforms.errors import IntegrityError, RangeError
 from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.questions.range_choice import choose_between
+from transforms.warehouse.questions.range_choice import choose_range
 
 TABLES = {
     value.number: value.name.removeprefix("TABLE_").lower()
@@ -43,7 +44,7 @@ def _chosen(reading: Reading, request: Request) -> tuple[int, int]:
 
     reading.check_rows()
     try:
-        chosen = choose_between(reading.snapshot.catalog, begin, end).blocks
+        chosen = choose_range(reading.snapshot.catalog, *both_bounds(begin, end)).blocks
     except RangeError as error:
         raise InvalidArgumentError(Reason.NO_SEGMENTS, str(error)) from error
     return chosen.first, chosen.last

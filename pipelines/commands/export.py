@@ -19,8 +19,9 @@ from pipelines.commands.options import (
     warehouse_option,
 )
 from pipelines.site.site import Site
+from transforms.bounds import both_bounds
 from transforms.scratch import temporary_folder
-from transforms.warehouse.questions.range_choice import SegmentChoice, choose_between
+from transforms.warehouse.questions.range_choice import SegmentChoice, choose_range
 
 
 @click.command("export")
@@ -89,7 +90,7 @@ def _choice(
 ) -> SegmentChoice | None:
     """The range that --from and --to choose; None where FROM and TO were given."""
     if blocks == (None, None) and (start or end):
-        return choose_between(site.loaded_catalog(), start, end)
+        return choose_range(site.loaded_catalog(), *both_bounds(start, end))
     if None in blocks or start or end:
         raise click.UsageError("give two blocks, FROM TO, or else --from and --to")
     return None

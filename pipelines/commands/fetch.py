@@ -15,7 +15,7 @@ from exporters.fetching.range_plan import choose_blocks
 from exporters.mirroring.mirror import Mirrored, mirror
 from pipelines.commands.display import Screen
 from pipelines.commands.options import json_option, range_options
-from transforms.bounds import lower_bound, upper_bound
+from transforms.bounds import both_bounds
 from transforms.errors import IntegrityError
 
 
@@ -76,8 +76,7 @@ def _fetch_range(
     screen: Screen, source: Archive, scope: tuple[str, str | None, str | None], out: Path
 ) -> None:
     table, start, end = scope
-    bounds = (lower_bound(start) if start else None, upper_bound(end) if end else None)
-    blocks = choose_blocks(source, table, *bounds)
+    blocks = choose_blocks(source, table, *both_bounds(start, end))
     if start or end:
         screen.message(f"{table} over blocks {blocks}")
     show_range(screen, fetch_range(source, table, blocks, out, progress=screen.progress))

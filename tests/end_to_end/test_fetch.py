@@ -22,7 +22,7 @@ from tests.pipelines.kit import make_segment, site_settings
 from tests.s3_kit import BucketServer, bucket_server
 from tests.segments_kit import KIT_CHAIN, block_time
 from tests.web_kit import web_server
-from transforms.bounds import lower_bound, upper_bound
+from transforms.bounds import both_bounds
 from transforms.errors import RangeError
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import content_sha256
@@ -109,8 +109,7 @@ def test_a_range_snaps_outwards_to_segments_by_blocks_and_by_times(
     archive = Archive(FolderStore(site / "archive"), KIT_CHAIN)
 
     def chosen(start: str | None, end: str | None) -> str:
-        bounds = (lower_bound(start) if start else None, upper_bound(end) if end else None)
-        return str(choose_blocks(archive, "trades", *bounds))
+        return str(choose_blocks(archive, "trades", *both_bounds(start, end)))
 
     time = {height: block_time(height).replace("+00", "Z") for height in (1, 5, 10, 11, 15, 20)}
     assert chosen(None, None) == chosen("1", "20") == chosen("5", "11") == "1-20"

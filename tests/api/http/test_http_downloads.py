@@ -24,9 +24,9 @@ from tests.cases import each_of
 from tests.segments_kit import expected_member, table_rows
 from tests.transforms.warehouse_kit import history_segment
 from transforms.block_range import BlockRange
-from transforms.bounds import rfc3339
+from transforms.bounds import both_bounds, rfc3339
 from transforms.tables.registry import HISTORY_TABLES
-from transforms.warehouse.questions.range_choice import choose_between, segment_times
+from transforms.warehouse.questions.range_choice import choose_range, segment_times
 from transforms.warehouse.warehouse_address import open_warehouse
 
 _PATH = "/api/v2/networkhistory/export"
@@ -86,7 +86,7 @@ def test_a_range_may_be_given_by_times_and_snaps_to_segments(
     served: Served, built_site: Site
 ) -> None:
     held = open_warehouse(built_site.locations.warehouse).loaded_catalog()
-    chosen = choose_between(held, "15", "25").blocks
+    chosen = choose_range(held, *both_bounds("15", "25")).blocks
     times = [
         ends
         for volume in held.snapshot.history
@@ -96,7 +96,7 @@ def test_a_range_may_be_given_by_times_and_snaps_to_segments(
     first, last = rfc3339(times[0][0]), rfc3339(times[-1][1])
 
     for start, end in (("5", "33"), (first, last), (last, None), (None, first)):
-        wanted = choose_between(held, start, end).blocks
+        wanted = choose_range(held, *both_bounds(start, end)).blocks
         asked = {"table": "TABLE_ORDERS", "from": start or "", "to": end or ""}
         answer = _fetch(served, f"{_PATH}?{urlencode(asked)}")
         named = f"attachment;filename={CHAIN}-orders-{wanted}.zip"

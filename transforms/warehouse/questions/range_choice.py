@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from transforms.block_range import BlockRange
-from transforms.bounds import Bound, lower_bound, rfc3339, upper_bound
+from transforms.bounds import Bound, rfc3339
 from transforms.duck import file_connection
 from transforms.errors import RangeError
 from transforms.warehouse.files.catalog import Catalog
@@ -35,12 +35,6 @@ class SegmentChoice:
             "to_block": self.blocks.last,
             "segment_count": self.count,
         }
-
-
-def choose_between(catalog: Catalog, start: str | None, end: str | None) -> SegmentChoice:
-    """The same as `choose_range` of what people write. Raises `RangeError` also where it is odd."""
-    lower = lower_bound(start) if start else None
-    return choose_range(catalog, lower, upper_bound(end) if end else None)
 
 
 def choose_range(catalog: Catalog, start: Bound | None, end: Bound | None) -> SegmentChoice:

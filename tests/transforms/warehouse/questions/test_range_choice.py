@@ -8,11 +8,12 @@ import pytest
 
 from tests.segments_kit import block_time, columns
 from tests.transforms.warehouse_kit import history_segment, load_folder
+from transforms.bounds import both_bounds
 from transforms.errors import ConfigError, RangeError
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.questions import range_choice
-from transforms.warehouse.questions.range_choice import choose_between, segment_times
+from transforms.warehouse.questions.range_choice import choose_range, segment_times
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 
@@ -59,7 +60,9 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
 def test_a_range_takes_the_segments_that_it_touches(
     warehouse: Warehouse, start: str | None, end: str | None, expected: str
 ) -> None:
-    assert str(choose_between(warehouse.loaded_catalog(), start, end).blocks) == expected
+    assert (
+        str(choose_range(warehouse.loaded_catalog(), *both_bounds(start, end)).blocks) == expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,13 +80,13 @@ def test_where_nothing_lies_between_the_error_says_what_is_held(
     warehouse: Warehouse, start: str | None, end: str | None
 ) -> None:
     with pytest.raises(RangeError, match=r"the warehouse holds blocks 1-40 \(3 segments\), 2023"):
-        choose_between(warehouse.loaded_catalog(), start, end)
+        choose_range(warehouse.loaded_catalog(), *both_bounds(start, end))
 
 
 @pytest.mark.parametrize(("start", "end"), [("5", "4"), (block_time(5), block_time(4))])
 def test_an_end_before_the_beginning_is_refused(warehouse: Warehouse, start: str, end: str) -> None:
     with pytest.raises(RangeError, match="give the first one first"):
-        choose_between(warehouse.loaded_catalog(), start, end)
+        choose_range(warehouse.loaded_catalog(), *both_bounds(start, end))
 
 
 def test_only_the_volumes_at_the_ends_are_opened(
@@ -97,7 +100,7 @@ def test_only_the_volumes_at_the_ends_are_opened(
         return times(catalog, volume)
 
     monkeypatch.setattr(range_choice, "segment_times", noted)
-    choose_between(warehouse.loaded_catalog(), block_time(12), block_time(15))
+    choose_range(warehouse.loaded_catalog(), *both_bounds(block_time(12), block_time(15)))
     assert set(opened) == {"1-20"}
 
 
@@ -117,12 +120,14 @@ def test_where_a_segment_has_no_times_that_a_type_holds_heights_do(tmp_path: Pat
     history_segment(tmp_path / "source", first=1, last=10, tables=tables)
     assert load_folder(tmp_path / "warehouse", tmp_path / "source").failures == []
     warehouse = open_warehouse(tmp_path / "warehouse")
-    choice = choose_between(warehouse.loaded_catalog(), "3", "4")
+    choice = choose_range(warehouse.loaded_catalog(), *both_bounds("3", "4"))
     assert str(choice) == "blocks 1-10 (1 segment)"
     with pytest.raises(RangeError, match="no segment lies from 2023-01-01"):
-        choose_between(warehouse.loaded_catalog(), "2023-01-01", None)
+        choose_range(warehouse.loaded_catalog(), *both_bounds("2023-01-01", None))
 
 
 def test_where_nothing_is_loaded_the_error_says_so(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="load"):
-        choose_between(open_warehouse(tmp_path / "warehouse").loaded_catalog(), None, None)
+        choose_range(
+            open_warehouse(tmp_path / "warehouse").loaded_catalog(), *both_bounds(None, None)
+        )
