@@ -7,11 +7,10 @@ of it: so nothing that is the only copy is ever lost to a log that was damaged o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from transforms.block_range import BlockRange, contiguous_runs
-from transforms.objects import ObjectInfo
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.older_log import check_not_older
 from transforms.warehouse.log.log import LOG, settled_snapshots, snapshot_key
@@ -47,7 +46,13 @@ def sweep(backing: Backing, grace_seconds: float, orphan_seconds: float) -> list
     orphans = (
         info.key for info in infos if info.key not in known and info.modified < now - orphan_seconds
     )
-    runs = _whole_runs(snapshot, infos)
+    sizes = {info.key: info.size for info in infos}
+    whole = (  # the volumes that are there, with all their bytes
+        volume.blocks
+        for volume in snapshot.history
+        if all(sizes.get(file.key) == file.size for file in volume.row_files)
+    )
+    runs = [*contiguous_runs(whole)]
     gone = [key for key in (*due, *orphans) if is_removable(key, runs)]
     gone += map(snapshot_key, settled_snapshots(listing[LOG], now - grace_seconds))
     for key in gone:
@@ -65,14 +70,3 @@ def sweep(backing: Backing, grace_seconds: float, orphan_seconds: float) -> list
 def is_removable(key: str, runs: Sequence[BlockRange]) -> bool:
     """Whether a file that nothing names holds no more than runs of blocks; if it is ours at all."""
     return is_held(key, runs) or _OTHERS.fullmatch(key) is not None
-
-
-def _whole_runs(snapshot: Snapshot, infos: Iterable[ObjectInfo]) -> Sequence[BlockRange]:
-    """The runs of blocks of volumes that are there, with all their bytes."""
-    sizes = {info.key: info.size for info in infos}
-    whole = (
-        volume.blocks
-        for volume in snapshot.history
-        if all(sizes.get(file.key) == file.size for file in volume.row_files)
-    )
-    return [*contiguous_runs(whole)]
