@@ -12,11 +12,13 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from transforms.duck import quote_text, working_connection
 from transforms.quoting import file_pattern
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.data_files import empty_sql
-from transforms.warehouse.manifests.manifest import write_empty
+from transforms.warehouse.manifests.manifest_rows import MANIFEST
 from transforms.warehouse.views.catalog_file import run_statements
 from transforms.warehouse.views.table_views import ViewedTable, Views
 
@@ -86,7 +88,7 @@ class PublicLake:
     def _empty_files(self, scratch: Path) -> dict[tuple[str, ...], Path]:
         """A new file without rows for each list of files."""
         manifest, conditions = scratch / "manifest.parquet", scratch / "conditions.json"
-        write_empty(manifest)
+        pq.write_table(MANIFEST.empty_table(), manifest)
         conditions.write_text('{"days": []}')
         empty = {self.manifests: manifest, (self.conditions,): conditions}
         with working_connection(scratch, size=0) as con:

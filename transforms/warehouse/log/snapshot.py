@@ -159,13 +159,8 @@ def following(base: Snapshot, target: Snapshot, now: float) -> Snapshot:
 
 def dump_snapshot(snapshot: Snapshot) -> bytes:
     """Write a snapshot as sealed JSON; most tables have the same shape in all volumes."""
-    shapes: dict[object, int] = {}
-
-    def place(shape: Shape) -> int:
-        row = (tuple(shape.columns.items()), tuple(sorted(shape.raw)))
-        return shapes.setdefault(row, len(shapes))
-
-    volumes = [volume_row(volume, place) for volume in snapshot.volumes]
+    shapes = dict[object, int]()
+    volumes = [volume_row(volume, shapes) for volume in snapshot.volumes]
     return seal(
         {
             "format": FORMAT,

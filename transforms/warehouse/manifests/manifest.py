@@ -56,17 +56,12 @@ def write_manifest(
 
     `base` is the number of the snapshot upon which it was built.
     """
-    facts = {"snapshot": base, "volume": volume_row(volume, lambda _: None)}
+    facts = {"snapshot": base, "volume": volume_row(replace(volume, shapes={}), {})}
     schema = MANIFEST.with_metadata({_ABOUT: json.dumps(facts)})
     table = pa.Table.from_pylist([*manifest_rows(segments, receipts)], schema=schema)
     pq.write_table(
         table, path, compression=_COMPRESSION, use_dictionary=False, write_page_checksum=True
     )
-
-
-def write_empty(path: Path) -> None:
-    """Write a manifest without segments, of no volume."""
-    pq.write_table(MANIFEST.empty_table(), path)
 
 
 def read_about(path: Path, file: StoredFile) -> tuple[int, Volume]:

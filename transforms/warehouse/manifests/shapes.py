@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
@@ -121,14 +121,15 @@ class Volume:
         return [self.file, *self.data.values()]
 
 
-def volume_row(volume: Volume, place: Callable[[Shape], int | None]) -> dict[str, object]:
+def volume_row(volume: Volume, places: dict[object, int]) -> dict[str, object]:
     """A volume: of each table its shape and, where it has rows, the hash and size of its file.
 
-    `place` says which number a shape has; None: it is left out.
+    A shape is told by its place, which is added to `places` where it has none yet.
     """
-    tables: dict[str, list[object]] = {
-        table: [place(shape)] for table, shape in volume.shapes.items()
-    }
+    tables = dict[str, list[object]]()
+    for table, shape in volume.shapes.items():
+        row = (tuple(shape.columns.items()), tuple(sorted(shape.raw)))
+        tables[table] = [places.setdefault(row, len(places))]
     for table, file in volume.data.items():
         tables.setdefault(table, [None]).extend((file.sha256, file.size))
     return {
