@@ -120,8 +120,9 @@ class LakeTable:
                 return TableVersion()
             last = last_commit(names)
             newest = self.infos.get(f"{LOG}/{commit_name(last)}")
-        if newest and (kept := self._kept(newest.version)):
-            return kept
+        row = read_sealed(self._cache) if newest and self._cache else {}
+        if newest and row.get("state") == newest.version:
+            return TableVersion().following(row["number"], row["actions"])
         try:
             self.log = read_log(self._store, self.key(LOG), last)
             version = parsed_files(self.log)
@@ -134,13 +135,6 @@ class LakeTable:
         if newest and version.number == last:
             self._keep(version, newest.version)
         return version
-
-    def _kept(self, state: str) -> TableVersion | None:
-        """The version that this machine keeps, if the file of its commit is in that state."""
-        row = read_sealed(self._cache) if self._cache else {}
-        if row.get("state") == state:
-            return TableVersion().following(row["number"], row["actions"])
-        return None
 
     def _keep(self, version: TableVersion, state: str) -> None:
         """Keep a version, with the store's own version of the file of its commit."""

@@ -9,17 +9,18 @@ from the version that is followed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from exporters.archive.lake_place import MANIFESTS
 from exporters.lake.lake_files import Lake, file_name, file_of, lake_tables
-from exporters.lake.log.table_version import ActiveFile, new_name
+from exporters.lake.log.table_version import ActiveFile
 from exporters.lake.tables import LakeTable
 from transforms.coverage import union
 from transforms.errors import ConflictError
 from transforms.files import link
+from transforms.objects import StoredFile
 from transforms.scratch import scratch_folder
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.shapes import Volume
@@ -57,8 +58,8 @@ class HistoryTables:
             with scratch_folder(self.scratch) as folder:
                 table.put(version, self._files(table.name, new, folder), old)
 
-    def _changes(self, table: LakeTable) -> tuple[list[Volume], list[ActiveFile]]:
-        """The volumes whose files a table should get, and the files in whose place they come.
+    def _changes(self, table: LakeTable) -> tuple[dict[str, StoredFile], list[ActiveFile]]:
+        """The files that a table should get, by name, and those in whose place they come.
 
         Raises `ConflictError` where such a file has other blocks, too, which would be lost.
         """
@@ -83,16 +84,14 @@ class HistoryTables:
                     "are published otherwise than they are loaded: load and publish their segments "
                     "first"
                 )
-        return [volume for volume in new if names[volume.blocks]], old
+        files = {names[volume.blocks]: file_of(volume, table.name) for volume in new}
+        return {name: file for name, file in files.items() if name and file}, old
 
     def _files(
-        self, table: str, volumes: Sequence[Volume], scratch: Path
+        self, table: str, files: Mapping[str, StoredFile], scratch: Path
     ) -> Iterator[tuple[Path, str]]:
-        """The files that a table should have of volumes with rows of it, with their SHA-256."""
-        for volume in volumes:
-            file = file_of(volume, table)
-            assert file is not None
-            name = new_name(volume.blocks, file.sha256)
+        """The files that a table should have, as they are put there, with their SHA-256."""
+        for name, file in files.items():
             # Bytes that were proven by the load are hashed before they are published.
             with self.catalog.files.hold([file], recheck=True):
                 link(self.catalog.files.path(file), scratch / name)

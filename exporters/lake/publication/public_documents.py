@@ -67,11 +67,9 @@ class PublicDocuments:
                 return False
         with scratch_folder(self.scratch) as folder:
             sealed, path = self.make(public, folder), folder / PUBLIC_DATABASE
-            version, kind = database[1] if database else None, PUBLIC_TYPES[PUBLIC_DATABASE]
-            sha256 = content_sha256(path)
-            store.put_if_match(key(PUBLIC_DATABASE), path, version, kind, sha256=sha256)
-        version = sql[1] if sql else None
-        store.put_if_match(key(PUBLIC_SQL), sealed, version, PUBLIC_TYPES[PUBLIC_SQL])
+            for name, data, old in ((PUBLIC_DATABASE, path, database), (PUBLIC_SQL, sealed, sql)):
+                version, sha256 = old[1] if old else None, content_sha256(data)
+                store.put_if_match(key(name), data, version, PUBLIC_TYPES[name], sha256=sha256)
         return True
 
     def make(self, public: PublicLake, folder: Path) -> bytes:
