@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 
 from transforms.lookups.index_file import IndexConnections, IndexFile
 from transforms.objects import StoredFile
@@ -25,6 +26,10 @@ class Indexes:
             for volume in catalog.snapshot.volumes
             if volume.index
         }
+
+    def passing(self) -> AbstractContextManager[None]:
+        """For the length of a block that asks all files, one after the other."""
+        return self._connections.passing(len(self._indexes))
 
     def keep(self, catalog: Catalog | None) -> None:
         """Let go of the files that a snapshot, which is the newest, does not name; None: of all."""

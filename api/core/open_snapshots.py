@@ -378,7 +378,7 @@ class OpenSnapshots:
             },
             captures=attached(captures) if captures else None,
         )
-        with self._pool.session() as session:
+        with self._pool.session() as session, self._indexes.passing():
             snapshot.newest = _newest(session, snapshot)
             if self._prepare is not None:
                 with suppress(UnavailableError):  # who asks for the rows is told so

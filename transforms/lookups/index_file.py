@@ -166,6 +166,20 @@ class IndexConnections:
         else:
             del self._idle[path]
 
+    @contextmanager
+    def passing(self, files: int) -> Iterator[None]:
+        """In this block so many files are asked, one after the other.
+
+        Where not all of them could stay open, only the last one does: the others would be closed
+        before they are asked again, and memory takes more time than to open a file.
+        """
+        most = self._most
+        self._most = most if files <= most else 1
+        try:
+            yield
+        finally:
+            self._most = most
+
     def close(self, path: Path) -> None:
         """Close those of a file that nobody uses."""
         with self._lock:

@@ -84,6 +84,20 @@ def test_connections_are_kept_up_to_a_number_and_let_go_of(
     assert _open_count(tmp_path) == 0
 
 
+def test_of_more_files_than_stay_open_none_but_the_last_does_where_each_is_asked_in_turn(
+    tmp_path: Path, connections: IndexConnections
+) -> None:
+    indexes = [IndexFile(_made(tmp_path / f"{number}"), connections) for number in range(4)]
+    for files, left in ((4, 1), (3, 3)):
+        with connections.passing(files):
+            for index in indexes[:files]:
+                assert index.fact("about") == b"bytes" * 10_000
+        assert _open_count(tmp_path) == left
+    for index in indexes:
+        index.fact("about")
+    assert _open_count(tmp_path) == 3
+
+
 def test_threads_read_beside_each_other(tmp_path: Path, connections: IndexConnections) -> None:
     index = IndexFile(_made(tmp_path / "a"), connections)
     together = threading.Barrier(8, timeout=60)
