@@ -19,7 +19,7 @@ FOREIGN_LOG = "a program wrote to the file of this name and was killed: DuckDB w
 _LOGS = (".wal", ".wal.checkpoint", ".wal.recovery")  # without the first, the others say nothing
 
 
-def log_beside(path: Path) -> Path | None:
+def log_beside(path: Path | str) -> Path | None:
     """The write-ahead log beside a file of DuckDB; None, as a rule."""
     log = f"{path}.wal"
     return Path(log) if os.path.lexists(log) else None  # of thousands of files, for each query

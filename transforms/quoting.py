@@ -24,6 +24,6 @@ def quote_files(paths: Iterable[Path]) -> str:
     return "[" + ", ".join(quote_text(file_pattern(path)) for path in paths) + "]"
 
 
-def file_pattern(path: Path) -> str:
+def file_pattern(path: Path | str) -> str:
     """The pattern of files to read that means just this path."""
     return _PATTERN.sub(r"[\1]", str(path))

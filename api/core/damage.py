@@ -48,7 +48,7 @@ class LostFiles:
     def __init__(self, warehouse: Warehouse) -> None:
         self._store = warehouse.backing.store
         self._log = warehouse.backing.log
-        self._sound: dict[Path, str] = {}
+        self._sound: dict[str, str] = {}
 
     def check(self, catalog: Catalog, suspects: Collection[Path] = ()) -> None:
         """Raise `LostFilesError` where files of a snapshot are lost, `LostRowsError` for rows.
@@ -65,7 +65,7 @@ class LostFiles:
                 lost[file] = MISSING
             except IntegrityError:
                 lost[file] = _DAMAGED
-        sound = {path: path_version(path) for path, file in doubtful.items() if file not in lost}
+        sound = {place: path_version(place) for place, file in doubtful.items() if file not in lost}
         self._sound |= sound
         if lost:
             raise LostFilesError(self._store, lost)
@@ -74,16 +74,17 @@ class LostFiles:
 
     def _doubtful(
         self, catalog: Catalog, files: Collection[StoredFile], suspects: Collection[Path]
-    ) -> Mapping[Path, StoredFile]:
-        """The files that have to be hashed."""
+    ) -> Mapping[str, StoredFile]:
+        """The files that have to be hashed, by where they lie."""
+        places = {*map(str, suspects)}
         manifests = {volume.file for volume in catalog.snapshot.history}
-        doubtful, before, self._sound = dict[Path, StoredFile](), self._sound, {}
+        doubtful, before, self._sound = dict[str, StoredFile](), self._sound, {}
         for file in files:
-            path = catalog.files.path(file)
-            now = path_version(path)
-            sound = self._sound[path] = before.get(path, "" if file in manifests else now)
-            if path in suspects or now not in ("", sound):
-                doubtful[path] = file
+            place = catalog.files.place(file)
+            now = path_version(place)
+            sound = self._sound[place] = before.get(place, "" if file in manifests else now)
+            if place in places or now not in ("", sound):
+                doubtful[place] = file
         return doubtful
 
     def _damaged_snapshot(self, catalog: Catalog) -> dict[StoredFile, str]:

@@ -65,7 +65,7 @@ def catalog_tables(catalog: Catalog) -> list[ViewedTable]:
 
 
 def _pattern(catalog: Catalog, file: StoredFile) -> str:
-    return file_pattern(catalog.files.path(file))
+    return file_pattern(catalog.files.place(file))
 
 
 def _merged(name: str, volumes: Sequence[Volume]) -> Shape:
