@@ -95,7 +95,7 @@ def export_range() -> None:
 
 
 class CheckConfig(dg.Config):
-    """How to check: `quick` looks at what is new since the last sound check."""
+    """How to check: `quick` looks at what no earlier check has proven."""
 
     quick: bool = False
 

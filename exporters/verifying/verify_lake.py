@@ -114,8 +114,12 @@ class LakeCheck:
             raise FileNotFoundError(key)
         if info.size != file.bytes:
             return f"it has {info.size} bytes, not {file.bytes}"
-        if self.verification.is_known(f"{store.describe(key)} {info.size} {info.version}"):
+        fact = f"{store.describe(key)} {info.size} {info.version}"
+        if self.verification.is_known(fact):
             return ""
         sha256 = object_sha256(store, key)
         self.verification.took(Kind.LAKE_FILES, file.bytes)
-        return "" if file.is_of(sha256) else f"it hashes to {sha256}, which its name does not say"
+        if not file.is_of(sha256):
+            return f"it hashes to {sha256}, which its name does not say"
+        self.verification.proven.add(fact)
+        return ""

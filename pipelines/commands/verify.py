@@ -22,7 +22,7 @@ from transforms.verifying.verification import Verification
 @click.option(
     "--quick",
     is_flag=True,
-    help="Look at what is new since the last sound check, and at documents of the whole archive.",
+    help="Look at what no earlier check has proven, and at documents of the whole archive.",
 )
 @click.option(
     "--key", metavar="PUB", help="The documents must be signed by this public key: a file, or RW..."

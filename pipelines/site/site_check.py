@@ -21,7 +21,7 @@ from pipelines.site.segment_status import id_report
 from pipelines.site.site import Site
 from transforms.errors import ConfigError, IntegrityError
 from transforms.stores.store import Store
-from transforms.verifying.findings import PUBLISH, Finding, Problem, Remedy, restored
+from transforms.verifying.findings import PUBLISH, Finding, Problem, Remedy, restored, tally
 from transforms.verifying.verification import Kind, Verification
 from transforms.warehouse.checks.warehouse_check import Holding, warehouse_findings
 
@@ -30,7 +30,7 @@ _RIGHT_PLACE = Remedy((), "name the place that is meant, or mount it")
 _FIRST_TIME = Remedy(PUBLISH.commands, "only if this is the place that is meant, and is mounted")
 _MOST = 1000
 _REST = (
-    "Of what was sound before, ZIPs and their hash files were not looked at, and other files were "
+    "Of what was proven before, ZIPs and their hash files were not looked at, and other files were "
     "not read again: strata verify does that."
 )
 
@@ -54,13 +54,11 @@ def verify_site(
     kept = site.warehouse.cache / "sound.json"
     check.rely_on(kept, about)
     # A place that is not there is not made by looking at it.
-    has_cache, is_sound = kept.parent.is_dir(), True
+    has_cache = kept.parent.is_dir()
     checks = _Checks(site, check, site.scratch() if has_cache else None, public_key)
-    for finding in checks.archive(None) if archive_alone else checks.both():
-        is_sound = False
-        yield finding
+    count = yield from tally(checks.archive(None) if archive_alone else checks.both())
     if has_cache:
-        check.keep(kept, about, is_sound=is_sound)
+        check.keep(kept, about, is_sound=not count)
 
 
 def first_findings(findings: Iterator[Finding]) -> tuple[list[Finding], int]:
@@ -168,7 +166,7 @@ def summary(check: Verification, findings: int) -> str:
             f"{check.read[kind]:,} of {check.there[kind]:,} {kind}" for kind in kinds
         )
         found = counted if findings else "nothing is wrong with these"
-        new = f"Looked at what is new since the last sound check: the hashes of {looked}: {found}."
+        new = f"Looked at what no check has proven yet: the hashes of {looked}: {found}."
         return f"{new} {_REST} {_whole_check(check)}"
     if findings:
         return f"{counted}."

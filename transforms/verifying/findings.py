@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -118,6 +118,15 @@ def read_findings(
             raise
         what = f"the machine cannot read it: {error.strerror}"
     return [Finding(problem, place, what, remedy)] if what else []
+
+
+def tally(findings: Iterable[Finding]) -> Generator[Finding, None, int]:
+    """Yield findings; returns how many there were."""
+    count = 0
+    for finding in findings:
+        count += 1
+        yield finding
+    return count
 
 
 def present(data: bytes | None, name: str) -> bytes:

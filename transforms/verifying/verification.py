@@ -1,4 +1,4 @@
-"""One check: what there is, how much of it was read, and what the last sound one relied on."""
+"""One check: what there is, how much of it was read, and what earlier ones have proven."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ Progress = Callable[[str, int, int], None]
 class Verification:
     """A check under way; `there` and `read` count what there is, and what was read of it.
 
-    `is_quick` looks at what is new since the last sound check, of which `sound` are the facts that
-    it found (none for a whole check). `seen` are those of this one. `whole` is when the last whole
-    check ended that found nothing wrong (ISO 8601); empty where this machine knows of none.
+    `is_quick` looks at what no earlier check has proven; `sound` are the facts that these have
+    (none for a whole check), and `proven` those of this one: of each nothing wrong was found.
+    `whole` is when the last whole check ended that found nothing wrong at all (ISO 8601); empty
+    where this machine knows of none.
     What is as young as `settle_seconds` may be about to be published, and is not missed.
     """
 
@@ -41,7 +42,7 @@ class Verification:
     progress: Progress = lambda _what, _count, _total: None
     settle_seconds: float = 0.0
     sound: frozenset[str] = frozenset()
-    seen: set[str] = field(default_factory=set)
+    proven: set[str] = field(default_factory=set)
     whole: str = ""
     there: Counter[Kind] = field(default_factory=Counter)
     read: Counter[Kind] = field(default_factory=Counter)
@@ -58,24 +59,24 @@ class Verification:
         self.progress(kind, self.read[kind], max(self.there[kind], self.read[kind]))
 
     def is_known(self, fact: str) -> bool:
-        """Whether the last sound check found the same, which this one found, too."""
-        self.seen.add(fact)
+        """Whether an earlier check has proven the same, which then stays so."""
+        self.proven.update(self.sound.intersection((fact,)))
         return fact in self.sound
 
     def rely_on(self, path: Path, about: str) -> None:
-        """Let a quick check rely on the file of the last sound one, if that is `about` the same."""
+        """Let a quick check rely on the file of the last one, if that is `about` the same."""
         kept = read_sealed(path)
         if kept.get("about") == about:
             self.whole = kept.get("whole", "")
             self.sound = frozenset(kept["facts"] if self.is_quick else ())
 
     def keep(self, path: Path, about: str, *, is_sound: bool) -> None:
-        """Let the next quick check rely on what this one saw, where nothing is wrong.
+        """Let the next quick check rely on what this one has proven, or found as it was.
 
-        Else it may rely on what this one did: after a whole check with findings, on nothing.
+        `is_sound` says that there was no finding at all.
         """
         if is_sound and not self.is_quick:
             self.whole = datetime.now(UTC).isoformat(timespec="seconds")
-        facts = sorted(self.seen if is_sound else self.seen & self.sound)
         with new_file(path) as file:
-            file.write(seal({"about": about, "whole": self.whole, "facts": facts}))
+            row = {"about": about, "whole": self.whole, "facts": sorted(self.proven)}
+            file.write(seal(row))

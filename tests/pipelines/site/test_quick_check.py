@@ -18,6 +18,7 @@ from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
 from exporters.archive.shards import Shard, shard_path
 from pipelines.site.site import Site
+from pipelines.site.site_check import verify_site
 from tests.archive_kit import resealed
 from tests.cases import each_of
 from tests.pipelines.kit import load, make_segment, site_settings
@@ -25,6 +26,7 @@ from tests.pipelines.place_kit import Place, empty, flip, placed
 from tests.segments_kit import KIT_CHAIN, table_rows
 from transforms.objects import ObjectInfo
 from transforms.stores.folder_store import FolderStore
+from transforms.verifying.verification import Kind, Verification
 
 NUMBERS = (0, 1, 2000, 4000)
 """Segments of ten blocks: they lie in the first three shards."""
@@ -189,7 +191,28 @@ def test_what_a_whole_check_finds_a_quick_one_finds_until_it_is_mended(place: Pl
     assert place.verify()[0] == 5
     assert [{row[1] for row in findings(place)} for _ in range(2)] == [{str(path)}] * 2
     path.write_bytes(data)
+    # The whole check proved all else, and nothing is read again because of one ZIP.
+    assert [segments_read(place) for _ in range(2)] == [1, 0]
+
+
+def test_a_stray_file_does_not_make_the_next_quick_check_read_everything(place: Place) -> None:
+    stray = place.chain / "orders" / "notes.txt"
+    stray.write_text("of a visitor")
+    os.utime(stray, (OLD, OLD))
+    code, said = place.verify()
+    assert (code, [row["where"] for row in said["findings"]]) == (5, [str(stray)])
+    assert said["last_whole_check"] is None
+    assert segments_read(place) == 0
+
+
+def test_what_a_check_of_the_archive_alone_proved_is_held_against_the_warehouse(
+    place: Place,
+) -> None:
+    assert [*verify_site(place.site, archive_alone=True)] == []
     assert [segments_read(place) for _ in range(2)] == [4, 0]
+    alone = Verification(is_quick=True)
+    assert [*verify_site(place.site, alone, archive_alone=True)] == []
+    assert alone.read[Kind.ZIPS] == 4 * 15
 
 
 def test_it_says_when_the_last_whole_check_found_nothing_wrong(place: Place) -> None:
@@ -364,6 +387,24 @@ def test_a_damage_is_found_after_a_sound_check_as_without_its_record(
             damage(checked)
     places = [{row[:2] for row in rows} for rows in (after, without)]
     assert places[0] == places[1] != set(), name
+
+
+_EACH_TIME = ("a data file is gone", "a manifest has a flipped bit", "a state is longer")
+
+
+@each_of("name", [*_EACH_TIME, "a file of the lake is gone", "a shard lies", "the index lies"])
+def test_a_damage_is_found_by_each_quick_check_until_it_is_mended(
+    checked: Place, name: str, tmp_path: Path
+) -> None:
+    record = checked.warehouse.parent / RECORD
+    kept = record.read_bytes()
+    with undone(checked, tmp_path / "backup"):
+        dict(damages())[name](checked)
+        several = [{row[:2] for row in findings(checked)} for _ in range(3)]
+        if name.endswith(" has a flipped bit"):  # the backup is the very file
+            dict(damages())[name](checked)
+    record.write_bytes(kept)
+    assert several[0] == several[1] == several[2] != set()
 
 
 @each_of("name", LEFT_OUT)

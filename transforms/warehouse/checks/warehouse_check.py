@@ -21,6 +21,7 @@ from transforms.verifying.findings import (
     Finding,
     Problem,
     move_away,
+    tally,
 )
 from transforms.verifying.verification import Kind, Verification
 from transforms.warehouse.checks.file_check import file_findings, volume_findings
@@ -155,16 +156,23 @@ def _manifest_problem(path: Path) -> str:
 def _volumes(
     backing: Backing, check: Verification, volumes: Sequence[Volume], bad: Container[str]
 ) -> Iterator[Finding]:
-    """Check the files of volumes; of those that a quick check knows, whether they are there."""
+    """Check the files of volumes; of those that a quick check knows, whether they are there.
+
+    `bad` are the keys of manifests with which anything is wrong: their volumes are not proven.
+    """
     check.expect(Kind.VOLUMES, len(volumes), sum(volume.size for volume in volumes))
-    known = [volume for volume in volumes if check.is_known(volume.key)]
+    known = [volume for volume in volumes if volume.key in check.sound]
     files = (file for volume in known for file in volume.row_files)
-    for file, problem in absent_files(backing.store, files).items():
+    absent = absent_files(backing.store, files)
+    for file, problem in absent.items():
         kind = Problem.MISSING if problem == MISSING else Problem.DAMAGED
         place = backing.store.describe(file.key)
         yield Finding(kind, place, f"it {problem}", REPAIR_AND_LOAD)
     for volume in volumes:
+        is_sound = volume.key not in bad and absent.keys().isdisjoint(volume.row_files)
         if volume.key not in check.sound:
-            is_read = volume.key not in bad and not check.is_quick
-            yield from volume_findings(backing, volume, is_read=is_read)
+            is_read = is_sound and not check.is_quick
+            is_sound &= not (yield from tally(volume_findings(backing, volume, is_read=is_read)))
             check.took(Kind.VOLUMES, volume.size)
+        if is_sound:
+            check.proven.add(volume.key)
