@@ -80,14 +80,15 @@ help: ## show the targets
 setup: $(STAMP) ## make .venv with the pinned packages (Python 3.11 or newer)
 
 # What is installed beside the project has only to wait for this: both go on at a time.
-$(PIP_STAMP):
+$(PIP_STAMP): constraints-pip.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("This Python is older than 3.11: name another, as in make run PYTHON=python3.12")'
 	@echo "Setting up $(VENV), once: some 150 packages, 350 MB to download, 1.1 GB on disk; about two minutes"
 	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -c "$$PIP" --require-hashes -r constraints-pip.txt
 	@touch $(PIP_STAMP)
 
 $(STAMP): pyproject.toml constraints.txt $(STUBS) | $(PIP_STAMP)
-	@$(BIN)/python -c "$$PIP" --require-hashes -r constraints.txt
+	@$(BIN)/python -c "$$PIP" --require-hashes --no-compile -r constraints.txt
 	@$(BIN)/python -c "$$PIP" --no-build-isolation -e .
 	@$(BIN)/python -c "$$PIP" $(APART) $(VENV)/stubs -r $(STUBS)
 	@touch $(STAMP)
