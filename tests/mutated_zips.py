@@ -152,7 +152,7 @@ def prepared(path: Path, scratch: Path) -> dict[str, str]:
     Raises `SegmentError`, and nothing else, for whatever is wrong with it.
     """
     shutil.rmtree(scratch, ignore_errors=True)
-    file = SegmentFile(SegmentName.parse(path.name), ObjectInfo(path.name, 0, ""))
+    file = SegmentFile(SegmentName.parse(path.name), ObjectInfo(path.name, 0, ""), "")
     segment = prepare(Source(FolderStore(path.parent)), file, scratch)
     return _hashes(segment) | _hashes(prepare_state(segment, scratch / "state"))
 

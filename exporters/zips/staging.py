@@ -22,8 +22,7 @@ from transforms.scratch import sweep_scratch
 from transforms.tables.registry import HISTORY_TABLES
 
 if TYPE_CHECKING:
-    from transforms.segments.segment_zip import TableFile
-    from transforms.warehouse.manifests.receipts import Receipt
+    from transforms.segments.table_text import TableText
 
 _KEPT_SECONDS = 7 * 24 * 3600
 
@@ -42,7 +41,7 @@ class PartStage:
         return self.root / "unfinished"
 
     def write(
-        self, csv: TableFile | Receipt, body: Iterable[bytes], scratch: Path, header: bytes = b""
+        self, csv: TableText, body: Iterable[bytes], scratch: Path, header: bytes = b""
     ) -> None:
         """Keep one table of one segment as a part, replacing an earlier one.
 

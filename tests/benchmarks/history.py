@@ -102,7 +102,9 @@ def _volumes(root: Path, segments: int, schemas: dict[str, TableSchema]) -> Iter
         numbers = range(start, min(start + VOLUME_SEGMENTS, segments))
         names = [SegmentName(CHAIN, VERSION, blocks_of(number)) for number in numbers]
         loaded = [
-            LoadedSegment(name, ObjectInfo(name.file_name, 1, "1"), _SHA256, "", "", 15 * ROWS, 1)
+            LoadedSegment(
+                name, ObjectInfo(name.file_name, 1, "1"), "", _SHA256, "", "", 15 * ROWS, 1
+            )
             for name in names
         ]
         receipts = [

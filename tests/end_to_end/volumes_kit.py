@@ -56,7 +56,7 @@ def _volumes(warehouse: Warehouse, count: int, folder: Path) -> Iterator[Volume]
     for height in range(1, count + 1):
         name = SegmentName(KIT_CHAIN, 1, BlockRange(height, height))
         source = ObjectInfo(name.file_name, 1, "1")
-        segments = [LoadedSegment(name, source, "0" * 64, "", "", 0, 1)]
+        segments = [LoadedSegment(name, source, "", "0" * 64, "", "", 0, 1)]
         receipts = [Receipt(name, schema, *empty)]
         yield bare_volume(warehouse.backing, snapshot, segments, receipts)
 

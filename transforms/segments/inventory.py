@@ -28,7 +28,7 @@ class SegmentFile:
 
     name: SegmentName
     info: ObjectInfo
-    index_id: str = ""
+    index_id: str
 
     @property
     def blocks(self) -> BlockRange:
@@ -84,7 +84,7 @@ class Inventory:
     @property
     def segments(self) -> tuple[SegmentFile, ...]:
         """All of them, ascending; takes time for each."""
-        files = (SegmentFile(SegmentName.parse(info.key), info) for info in self.loaded)
+        files = (SegmentFile(SegmentName.parse(info.key), info, "") for info in self.loaded)
         return tuple(sorted((*files, *self.fresh), key=_first_block))
 
     @property

@@ -25,6 +25,7 @@ from transforms.errors import SegmentError
 from transforms.files import naming_full_disk
 from transforms.segments.cid import said
 from transforms.segments.segment_name import SegmentName
+from transforms.segments.table_text import TableText
 from transforms.segments.zip_damage import check_storage, damage_named
 from transforms.tables.dialect import LineCounter, header_names
 from transforms.tables.registry import HISTORY_TABLES, RESERVED_TABLES, TableSchema, schema_of
@@ -45,27 +46,17 @@ _schema_of = lru_cache(256)(schema_of)  # nearly all segments have the same head
 
 
 @dataclass(frozen=True, slots=True)
-class TableFile:
-    """One table of one segment as a local CSV file: `bytes` long, its header line included.
+class TableFile(TableText):
+    """The CSV of a table as a local file.
 
     Most tables of most segments are nothing but a header: of these there is no file at `path`.
     `rows` are the line feeds outside quotes, but for the header's: rows, if it is well-formed; none
     of them has more bytes than `longest_row`.
     """
 
-    segment: SegmentName
-    schema: TableSchema
     path: Path
     header_bytes: int
-    bytes: int
-    sha256: str
-    rows: int
     longest_row: int
-
-    @property
-    def table(self) -> str:
-        """The table's name."""
-        return self.schema.table
 
     @property
     def is_empty(self) -> bool:
@@ -141,11 +132,11 @@ class SegmentZip:
         return TableFile(
             self.name,
             schema,
-            path,
-            header_bytes=len(line),
+            rows=lines.count - 1,
             bytes=info.file_size,
             sha256=digest.hexdigest(),
-            rows=lines.count - 1,
+            path=path,
+            header_bytes=len(line),
             longest_row=lines.longest,
         )
 

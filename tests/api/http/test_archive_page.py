@@ -24,7 +24,7 @@ _RUNS = (Run(1, 1, 1), Run(1, 1, 1))
 
 def loaded_segment(chain_id: str, blocks: BlockRange, text: str) -> LoadedSegment:
     name = SegmentName(chain_id, 1, blocks)
-    return LoadedSegment(name, ObjectInfo(text, 9, text), text, text, text, 3, 9)
+    return LoadedSegment(name, ObjectInfo(text, 9, text), "", text, text, text, 3, 9)
 
 
 def hostile_view() -> ArchiveView:

@@ -176,10 +176,10 @@ def _loaded(segment: PreparedSegment) -> LoadedSegment:
     return LoadedSegment(
         segment.file.name,
         segment.file.info,
+        segment.file.index_id,
         segment.sha256,
         segment.segment_id,
         segment.previous_id,
         sum(table.rows for table in segment.tables.values()),
         segment.bytes,
-        segment.file.index_id,
     )

@@ -70,7 +70,10 @@ def row_blocks(rows: pa.Table) -> list[BlockRange]:
 
 def parse_segments(rows: pa.Table) -> list[LoadedSegment]:
     """The segments of rows that have the columns of `SEGMENTS`."""
-    return [LoadedSegment(_name(row[:4]), ObjectInfo(*row[4:7]), *row[7:]) for row in _cells(rows)]
+    return [
+        LoadedSegment(_name(row[:4]), ObjectInfo(*row[4:7]), index_id, *row[7:])
+        for *row, index_id in _cells(rows)
+    ]
 
 
 def parse_receipts(rows: pa.Table) -> list[Receipt]:

@@ -24,7 +24,7 @@ def _file(folder: Path, body: bytes) -> TableFile:
     path = folder / "source.csv"
     path.write_bytes(_SCHEMA.header + body)
     header = len(_SCHEMA.header)
-    return TableFile(_NAME, _SCHEMA, path, header, header + len(body), "", 0, 0)
+    return TableFile(_NAME, _SCHEMA, 0, header + len(body), "", path, header, 0)
 
 
 def _prove(file: TableFile, rendered: bytes) -> bytes:
