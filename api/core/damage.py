@@ -11,10 +11,10 @@ from transforms.files import path_version
 from transforms.objects import StoredFile
 from transforms.stores.store import Store
 from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.files.local_files import MISSING, REMEDY
-from transforms.warehouse.files.lost_files import absent_files
+from transforms.warehouse.files.local_files import REMEDY
 from transforms.warehouse.log.log import snapshot_key
 from transforms.warehouse.log.losses import LostRowsError
+from transforms.warehouse.manifests.file_names import MISSING, absent_files
 from transforms.warehouse.warehouse import Warehouse
 
 _DAMAGED = "is damaged: it has other bytes than when it was written"

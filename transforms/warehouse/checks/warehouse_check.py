@@ -27,13 +27,18 @@ from transforms.verifying.verification import Kind, Verification
 from transforms.warehouse.checks.file_check import file_findings, volume_findings
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.files.local_files import MISSING
-from transforms.warehouse.files.lost_files import absent_files
 from transforms.warehouse.files.older_log import later_volume
 from transforms.warehouse.log.log import LOG, snapshot_key
 from transforms.warehouse.log.losses import LostRowsError
 from transforms.warehouse.log.snapshot import Snapshot
-from transforms.warehouse.manifests.file_names import MANIFESTS, STATE, blocks_of, listed
+from transforms.warehouse.manifests.file_names import (
+    MANIFESTS,
+    MISSING,
+    STATE,
+    absent_files,
+    blocks_of,
+    listed,
+)
 from transforms.warehouse.manifests.manifest import read_segments
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.merge.sweep import FOLDERS, ORPHAN_SECONDS, is_removable

@@ -1,1 +1,1 @@
-"""Files of a snapshot on this machine: its store, local copies, and what of all that is lost."""
+"""Files of a snapshot on this machine: its store and local copies, and the catalog over them."""

@@ -16,8 +16,8 @@ from transforms.segments.inventory import LoadedSegments
 from transforms.segments.segment_name import SegmentName
 from transforms.stores.store import Store
 from transforms.warehouse.files.local_files import LocalFiles
-from transforms.warehouse.files.lost_files import absent_files
 from transforms.warehouse.log.snapshot import Snapshot
+from transforms.warehouse.manifests.file_names import absent_files
 from transforms.warehouse.manifests.manifest import (
     manifest_receipts,
     manifest_segments,

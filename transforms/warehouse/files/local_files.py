@@ -27,6 +27,7 @@ from transforms.stores.store import (
     content_sha256,
     read_as_is,
 )
+from transforms.warehouse.manifests.file_names import MISSING
 
 CACHES = Path("~/.cache/strata")
 """Where this machine's folders for buckets are unless something else is said."""
@@ -36,8 +37,6 @@ MOST_CACHE_BYTES = 100 * 2**30
 
 REMEDY = "run strata repair, then strata load"
 """What to do about a file that is missing or damaged."""
-
-MISSING = "is missing"
 
 _DOWNLOADS = 4
 

@@ -1,4 +1,4 @@
-"""What lies in a warehouse, by the names of its files: they say blocks, and the hash of bytes."""
+"""What lies in a warehouse, and what lacks, by the names of files: blocks, and hashes of bytes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from transforms.stores.store import Store, asked_together, folder_infos
 
 MANIFESTS, STATE, INDEX = "manifests", "state", "index"
 """Folders of the warehouse."""
+
+MISSING = "is missing"
+"""What is wrong with a file that is not there."""
 
 _BLOCKS = re.compile(r"[a-z0-9_/]+/(\d+)-(\d+)\.\w+\.(?:parquet|duckdb|sqlite)")
 
@@ -41,3 +44,23 @@ def listed(store: Store, folders: Sequence[str]) -> dict[str, list[ObjectInfo]]:
     """What lies in folders of a warehouse, which are listed side by side; perhaps in none."""
     infos = asked_together(store, lambda name: [*folder_infos(store, name)], folders)
     return dict(zip(folders, infos, strict=True))
+
+
+def absent_files(store: Store, files: Iterable[StoredFile]) -> dict[StoredFile, str]:
+    """The files that are not there, or not with all their bytes, with what is wrong.
+
+    A listing is not believed: what it lacks is asked for by name. A store that cannot be reached
+    raises, and nothing counts as lost.
+    """
+    targets = tuple(files)
+    listing = listed(store, sorted({file.key.partition("/")[0] for file in targets}))
+    sizes = {info.key: info.size for infos in listing.values() for info in infos}
+    pairs = ((file, _absence(store, file)) for file in targets if sizes.get(file.key) != file.size)
+    return {file: problem for file, problem in pairs if problem}
+
+
+def _absence(store: Store, file: StoredFile) -> str:
+    info = store.head(file.key)
+    if info is None:
+        return MISSING
+    return "" if info.size == file.size else f"has {info.size} bytes, not {file.size}"

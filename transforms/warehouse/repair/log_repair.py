@@ -21,13 +21,13 @@ from transforms.objects import ObjectInfo, StoredFile
 from transforms.spam.capture_tables import capture_rows
 from transforms.stores.store import object_sha256, read_as_is
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.files.local_files import MISSING
 from transforms.warehouse.load.volume_files import store_new, volume_sources, write_index
 from transforms.warehouse.log.log import snapshot_key
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.file_names import (
     INDEX,
     MANIFESTS,
+    MISSING,
     STATE,
     blocks_of,
     listed,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from transforms.objects import ObjectInfo, StoredFile
 from transforms.stores.folder_store import FolderStore
-from transforms.warehouse.files.lost_files import absent_files
+from transforms.warehouse.manifests.file_names import absent_files
 
 _BYTES = b"rows"
 
