@@ -50,7 +50,7 @@ def publish_state(lake: Lake, backing: Backing, state: Volume, scratch: Path) ->
     """
     # Whoever only asks whether it is due need not wait until DuckDB is imported.
     from transforms.lake.parquet_rows import write_file
-    from transforms.warehouse.manifests.data_files import state_sql
+    from transforms.warehouse.manifests.data_files import rows_sql
 
     manifest, database = map(backing.files.path, (state.file, state.database))
     turn = Lock()
@@ -67,7 +67,7 @@ def publish_state(lake: Lake, backing: Backing, state: Volume, scratch: Path) ->
             if receipt is None:
                 link(manifest, path)
             else:
-                rows = state_sql(receipt.table, [database])
+                rows = rows_sql(receipt.table, receipt.schema.columns, [database])
                 # One at a time: each may take as much memory as a load.
                 with turn, backing.working(state.size) as (con, _):
                     write_file(con, rows, receipt, path)

@@ -14,7 +14,7 @@ from transforms.duck import Connection, naming_large, plain_errors, working_conn
 from transforms.errors import IntegrityError
 from transforms.warehouse.files.local_files import REMEDY
 from transforms.warehouse.load.row_text import RowText, row_text
-from transforms.warehouse.manifests.data_files import rows_sql, state_sql
+from transforms.warehouse.manifests.data_files import rows_sql
 from transforms.warehouse.manifests.receipts import Receipt
 
 _CHUNK = 1 << 18
@@ -92,10 +92,7 @@ def _rendered(
 ) -> Iterator[RowText]:
     """The bodies of consecutive segments of one schema, one after the other."""
     schema, first, last = receipts[0].schema, receipts[0].blocks, receipts[-1].blocks
-    if data is not None and data.suffix == ".duckdb":
-        source = state_sql(schema.table, [data])
-    else:
-        source = rows_sql(schema.table, schema.columns, [data] if data else [])
+    source = rows_sql(schema.table, schema.columns, [data] if data else [])
     rows = f"{source} where _segment between {first.first} and {last.first}"
     with naming_large(f"table {schema.table} of segments {first.first}-{last.last}", scratch):
         texts = con.execute(f"select 1 from {rows} and _raw is not null limit 1").fetchone()  # noqa: S608

@@ -26,7 +26,7 @@ from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.local_files import LocalFiles
 from transforms.warehouse.load.table_load import PartSink, TableLoad
 from transforms.warehouse.log.snapshot import Snapshot
-from transforms.warehouse.manifests.data_files import ALL_TABLES, rows_sql, state_sql
+from transforms.warehouse.manifests.data_files import ALL_TABLES, rows_sql
 from transforms.warehouse.manifests.data_files import FOLDER as DATA
 from transforms.warehouse.manifests.file_names import INDEX, MANIFESTS, STATE
 from transforms.warehouse.manifests.manifest import write_manifest
@@ -130,12 +130,9 @@ def _sources(data: Mapping[str, Path], shapes: Mapping[str, Shape]) -> dict[str,
     sources = {}
     for table, shape in shapes.items():
         columns = shape.column_list()
-        if ALL_TABLES in data:
-            rows = state_sql(table, [data[ALL_TABLES]])
-        else:
-            rows = rows_sql(table, columns, [data[table]] if table in data else [], shape.raw)
-        is_empty = not data.keys() & {ALL_TABLES, table}
-        sources[table] = LookupSource(table, columns, rows, is_empty)
+        files = [data[name] for name in (table, ALL_TABLES) if name in data]
+        rows = rows_sql(table, columns, files, shape.raw)
+        sources[table] = LookupSource(table, columns, rows, is_empty=not files)
     return sources
 
 

@@ -81,25 +81,26 @@ def joined_sql(
 def rows_sql(
     table: str, columns: Iterable[Column], files: Sequence[Path] | str, raw: Container[str] = ()
 ) -> str:
-    """SQL for the rows of data files as a relation with these columns of their CSVs.
+    """SQL for the rows of data files, or of files of state, as a relation with columns of CSVs.
 
-    `files` are files that all have the columns, or SQL for the list of them; none have no rows.
+    `files` are files that all have the columns, or SQL for a list of data files; none have no rows.
     Times that Parquet does not hold are NULL, but in columns of `raw`, which may have such.
     """
     if not files:
         return empty_sql(table, columns)
+    if not isinstance(files, str) and files[0].suffix == ".duckdb":
+        return state_sql(table, quote_files(files))
     source = file_sql(files if isinstance(files, str) else quote_files(files))
     values = [(_value(table, column, raw), column.name) for column in columns]
     own = [(name, name) for name in OWN_TYPES]
     return f"(select {select_list([*values, *own])} from {source})"  # noqa: S608 - quoted
 
 
-def state_sql(table: str, files: Sequence[Path] | str) -> str:
-    """SQL for the rows of a table in files of current state; see `rows_sql` for `files`."""
-    listed = files if isinstance(files, str) else quote_files(files)
+def state_sql(table: str, files: str) -> str:
+    """SQL for the rows of a table in files of current state; `files` is SQL for their list."""
     # Views that have the name of a table lie in other schemas.
     return (
-        f"read_duckdb({listed}, hive_partitioning = false, schema_name = 'main', "
+        f"read_duckdb({files}, hive_partitioning = false, schema_name = 'main', "
         f"table_name = {quote_text(table)})"
     )
 
