@@ -66,8 +66,9 @@ class TableLoad:
         published. Of several files it may name a wrong one.
         """
         groups = [[*alike] for _, alike in groupby(files, key=lambda file: file.schema)]
-        if all(file.is_empty for file in files):
-            self._write_nothing(files)
+        if all(file.is_empty for file in files):  # of which a run has no data file
+            if isinstance(self.place, str):
+                self.con.execute(f"create table {self.place} as {self._rows(files, exact=False)}")
             receipts = [[_receipt(file, {}) for file in alike] for alike in groups]
         else:
             try:
@@ -78,11 +79,6 @@ class TableLoad:
             for alike in receipts:
                 check_keys_and_heights(self.con, self._source(alike[0].schema.columns), alike)
         return [receipt for alike in receipts for receipt in alike]
-
-    def _write_nothing(self, files: Sequence[TableFile]) -> None:
-        """Load files that are nothing but a header, of which a run has no data file."""
-        if isinstance(self.place, str):
-            self.con.execute(f"create table {self.place} as {self._rows(files, exact=False)}")
 
     def _written(
         self, groups: Sequence[Sequence[TableFile]], *, exact: bool
@@ -143,9 +139,12 @@ class TableLoad:
         raw = any(texts for *_, texts in numbers.values())
         cells = raw_cells(self.con, rows) if raw else defaultdict(dict)
         with row_text(self.con, rows, schema, raw=raw) as text:
-            for file in files:
-                if not file.is_empty:
-                    self._pass_on(file, proven_body(file, text))
+            for file in (file for file in files if not file.is_empty):
+                body = proven_body(file, text)
+                if self.sink is None:
+                    deque(body, maxlen=0)  # to its end, which proves it
+                else:
+                    self.sink.write(file, body, self.scratch)
         for file in files:
             places = numbers.get(file.segment.blocks.first, [0, 1, 0])[:3]
             if places != [file.rows, 1, file.rows]:
@@ -154,13 +153,6 @@ class TableLoad:
                     "line feeds, but others were read: report it, with the segment"
                 )
         return [_receipt(file, cells[file.segment.blocks.first]) for file in files]
-
-    def _pass_on(self, file: TableFile, body: Iterable[bytes]) -> None:
-        """Read a body to its end, which proves it, for the sink where there is one."""
-        if self.sink is None:
-            deque(body, maxlen=0)
-        else:
-            self.sink.write(file, body, self.scratch)
 
 
 def _receipt(file: TableFile, raw_cells: Mapping[str, int]) -> Receipt:
