@@ -108,8 +108,8 @@ MUTANTS = (
     _one(
         "a load does not look whether its blocks are there by now",
         _SNAPSHOT,
-        "is_free = not any(volume.blocks.overlaps(other.blocks) for other in history)",
-        "is_free = volume not in history",
+        "elif not any(volume.blocks.overlaps(other.blocks) for other in history):",
+        "elif volume not in history:",
     ),
     _one(
         "a load forgets the segments that it lost a race for only in part",

@@ -70,4 +70,4 @@ class Backing:
 
     def catalog(self, snapshot: Snapshot) -> Catalog:
         """A snapshot for its readers."""
-        return Catalog(snapshot, self.store, self.files)
+        return Catalog(snapshot, self.files)

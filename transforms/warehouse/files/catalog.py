@@ -14,7 +14,6 @@ from transforms.block_range import BlockRange, contiguous_runs
 from transforms.errors import RangeError
 from transforms.segments.inventory import LoadedSegments
 from transforms.segments.segment_name import SegmentName
-from transforms.stores.store import Store
 from transforms.warehouse.files.local_files import LocalFiles
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.file_names import absent_files
@@ -36,7 +35,6 @@ class Catalog:
     """One snapshot: the volumes it names and the segments they hold, ascending by block."""
 
     snapshot: Snapshot
-    store: Store
     files: LocalFiles
 
     def segments(self, blocks: BlockRange | None = None) -> list[LoadedSegment]:
@@ -119,7 +117,7 @@ class Catalog:
     def lost(self) -> tuple[Volume, ...]:
         """The volumes with a file that is not there, or not whole; see `absent_files`."""
         files = (file for volume in self.snapshot.volumes for file in volume.row_files)
-        absent = absent_files(self.store, files).keys()
+        absent = absent_files(self.files.store, files).keys()
         return tuple(v for v in self.snapshot.volumes if not absent.isdisjoint(v.row_files))
 
     def over(self, extent: Extent) -> Catalog:

@@ -52,7 +52,7 @@ class LocalFiles:
     """
 
     def __init__(self, store: Store, cache: Path, most_bytes: int = MOST_CACHE_BYTES) -> None:
-        self._store = store
+        self.store = store
         self._most_bytes = most_bytes
         # Of thousands of files, again for each snapshot.
         self._as_path = lru_cache(maxsize=16_384)(Path)
@@ -111,7 +111,7 @@ class LocalFiles:
                 sweep_scratch(self._scratch)
                 with scratch_folder(self._scratch) as scratch:
                     copy = partial(self._copy, scratch)
-                    [*asked_together(self._store, copy, lacking, _DOWNLOADS)]
+                    [*asked_together(self.store, copy, lacking, _DOWNLOADS)]
             yield
 
     def adopt(self, file: StoredFile, source: Path) -> None:
@@ -167,7 +167,7 @@ class LocalFiles:
         remove_log(self.path(file))
         with new_file(self.path(file), scratch) as copy:
             try:
-                while chunk := read_as_is(self._store, file.key, size, CHUNK_BYTES):
+                while chunk := read_as_is(self.store, file.key, size, CHUNK_BYTES):
                     digest.update(chunk)
                     copy.write(chunk)
                     size += len(chunk)
@@ -177,11 +177,11 @@ class LocalFiles:
                 raise self._error(file, MISSING) from error
             if (size, digest.hexdigest()) != (file.size, file.sha256):
                 raise IntegrityError(
-                    f"{self._store.describe(file.key)} gave {size} bytes that hash to "
+                    f"{self.store.describe(file.key)} gave {size} bytes that hash to "
                     f"{digest.hexdigest()}, where the warehouse's log names {file.size} bytes that "
                     f"hash to {file.sha256}: try again; if it stays so, {REMEDY}"
                 )
 
     def _error(self, file: StoredFile, problem: str) -> IntegrityError:
         kind = MissingFileError if problem == MISSING else IntegrityError
-        return kind(f"{self._store.describe(file.key)} {problem}: {REMEDY}")
+        return kind(f"{self.store.describe(file.key)} {problem}: {REMEDY}")

@@ -107,16 +107,14 @@ class Snapshot:
                 f"the warehouse holds {self.chain_id} and the segments are of {chain_id}: "
                 "give each chain a warehouse of its own"
             )
-        history = [*self.history]
+        history, states = [*self.history], {state.version: state for state in self.states}
         for volume in volumes:
-            is_free = not any(volume.blocks.overlaps(other.blocks) for other in history)
-            if volume.kind == "history" and is_free:
+            if volume.kind == "state":
+                there = states.setdefault(volume.version, volume)
+                states[volume.version] = max(there, volume, key=lambda state: state.blocks)
+            elif not any(volume.blocks.overlaps(other.blocks) for other in history):
                 history.append(volume)
-        states = [*(volume for volume in volumes if volume.kind == "state"), *self.states]
-        newest_states = {
-            state.version: state for state in sorted(states, key=lambda state: state.blocks)
-        }
-        return replace(self, chain_id=chain_id).with_volumes([*history, *newest_states.values()])
+        return replace(self, chain_id=chain_id).with_volumes([*history, *states.values()])
 
     def lacking(self, manifests: Iterable[ObjectInfo]) -> list[ObjectInfo]:
         """The listed manifests that it does not name, with blocks that its volumes lack."""

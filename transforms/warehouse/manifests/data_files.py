@@ -33,6 +33,7 @@ _GROUP_BYTES = 64 * 2**20
 _VECTOR_ROWS, _MOST_ROWS = 2048, 122_880
 # A dictionary of more values than a tenth of the rows takes time and saves nothing.
 _ROWS_A_VALUE = 10
+_OWN = [(name, name) for name in OWN_TYPES]
 
 
 def data_key(table: str, blocks: BlockRange, sha256: str) -> str:
@@ -74,8 +75,7 @@ def joined_sql(
         (quote_name(c.name) if fold_case(c.name) in there else f"null::{duck_type(c.type)}", c.name)
         for c in file_columns(table, columns)
     ]
-    own = [(name, name) for name in OWN_TYPES]
-    return f"select {select_list([*cells, *own])} from {source}"  # noqa: S608 - quoted
+    return f"select {select_list([*cells, *_OWN])} from {source}"  # noqa: S608 - quoted
 
 
 def rows_sql(
@@ -92,8 +92,7 @@ def rows_sql(
         return state_sql(table, quote_files(files))
     source = file_sql(files if isinstance(files, str) else quote_files(files))
     values = [(_value(table, column, raw), column.name) for column in columns]
-    own = [(name, name) for name in OWN_TYPES]
-    return f"(select {select_list([*values, *own])} from {source})"  # noqa: S608 - quoted
+    return f"(select {select_list([*values, *_OWN])} from {source})"  # noqa: S608 - quoted
 
 
 def state_sql(table: str, files: str) -> str:

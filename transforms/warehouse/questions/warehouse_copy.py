@@ -171,7 +171,7 @@ def choose_segments(warehouse: Warehouse, start: Bound | None, end: Bound | None
     blocks = BlockRange(start.block, end.block)
     for gap in difference((blocks,), union(catalog.blocks)):
         what = f"of blocks {blocks} not all are loaded"
-        raise RangeError(f"{what}: {catalog.store.describe()} lacks {gap}")
+        raise RangeError(f"{what}: {warehouse.describe()} lacks {gap}")
     return choice
 
 
