@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from transforms.errors import ConfigError
-from transforms.objects import ObjectInfo, ObjectReader
+from transforms.objects import ObjectReader
 from transforms.scratch import scratch_folder
 from transforms.segments.source import Source
 from transforms.spam.capture_tables import RefusedLine, capture_rows, new_captures, write_captures
@@ -34,23 +33,23 @@ def load_captures(warehouse: Warehouse, source: Source) -> list[RefusedLine]:
     if not snapshot.chain_id:
         where = warehouse.describe()
         raise ConfigError(f"{where} holds no segments yet: load them before spam captures")
-    is_named = False  # once they are, what came since waits for the next load: it may never end
-    while not is_named and (fresh := new_captures(captures_path(backing, snapshot), source.reader)):
-        snapshot, is_named = _with_captures(backing, snapshot, fresh, source.reader)
+    snapshot = _with_captures(backing, snapshot, source.reader)
     warehouse.show()  # also what was loaded by one that was killed before it did
     rows = capture_rows(captures_path(backing, snapshot), "refused_lines")
     return [RefusedLine(*row) for row in sorted(rows)]
 
 
-def _with_captures(
-    backing: Backing, snapshot: Snapshot, fresh: Sequence[ObjectInfo], reader: ObjectReader
-) -> tuple[Snapshot, bool]:
-    """Write a file with fresh captures, and name it unless another process names one meanwhile.
+def _with_captures(backing: Backing, snapshot: Snapshot, reader: ObjectReader) -> Snapshot:
+    """Write and name a file with the captures that are new; returns the newest snapshot.
 
-    Returns the newest snapshot, and whether it does.
+    Where another process names one meanwhile, it begins anew.
     """
+    current = captures_path(backing, snapshot)
+    fresh = new_captures(current, reader)
+    if not fresh:
+        return snapshot
     with scratch_folder(backing.scratch) as scratch:
-        path, current = scratch / "captures.duckdb", captures_path(backing, snapshot)
+        path = scratch / "captures.duckdb"
         write_captures(path, current, fresh, reader, snapshot.chain_id, backing.memory_limit)
         sha256 = content_sha256(path)
         stored = store_file(backing.store, f"spam/{sha256}.duckdb", sha256, path)
@@ -59,4 +58,5 @@ def _with_captures(
         return replace(newest, captures=stored) if newest.captures == snapshot.captures else newest
 
     newest = backing.log.commit(change)
-    return newest, newest.captures == stored
+    # Once they are named, what came since waits for the next load: it may never end.
+    return newest if newest.captures == stored else _with_captures(backing, newest, reader)
