@@ -7,24 +7,30 @@ import pytest
 
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import FIRST, SECOND, Site, small_site
+from tests.shared_folders import shared_copy
 
 
 @pytest.fixture(scope="session")
 def built_site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     """Three segments, loaded; the first two published, the third waiting. Not to be changed."""
-    site = small_site(tmp_path_factory.mktemp("site"))
-    site.publish([FIRST, SECOND])
-    return site
+    return Site(shared_copy("built", _build, tmp_path_factory.mktemp("site")))
+
+
+def _build(folder: Path) -> None:
+    small_site(folder).publish([FIRST, SECOND])
 
 
 @pytest.fixture(scope="session")
 def wide_site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     """Two segments, waiting; the first is larger than all buffers of a connection."""
-    site = Site(tmp_path_factory.mktemp("wide"))
+    return Site(shared_copy("wide", _build_wide, tmp_path_factory.mktemp("wide")))
+
+
+def _build_wide(folder: Path) -> None:
+    site = Site(folder)
     site.add_segment(FIRST, orders=20_000)
     site.add_segment(SECOND)
     site.load()
-    return site
 
 
 @pytest.fixture

@@ -19,8 +19,10 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from api.core.open_snapshots import Reading
-from tests.api.answers_kit import Json, ask, page, reading_of
+from api.core.open_snapshots import OpenSnapshots, Reading
+from tests.api.answers_kit import Json, ask, page
+from tests.api.site_kit import Site
+from tests.shared_folders import shared_copy
 
 TRANSPORT = re.compile(r"/nope|/health|/api/v2/networkhistory/export\?.*")
 """Requests that say something about HTTP only: tests of the server replay them."""
@@ -138,11 +140,18 @@ def replayed(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, Reading, list[Recorded]]]:
     """The records of one set, and ours that has loaded the segments they belong to."""
-    folder = _shared() / request.param
-    (records,) = folder.glob("*.jsonl")
-    segments = folder if request.param == "golden/api" else _shared() / "segments/real/short"
-    with reading_of(segments, tmp_path_factory.mktemp("warehouse")) as reading:
+    (records,) = (_shared() / request.param).glob("*.jsonl")
+    site = golden_site(request.param, tmp_path_factory.mktemp("replayed"))
+    with OpenSnapshots.open(site.warehouse) as snapshots, snapshots.reading() as reading:
         yield request.param, reading, _recorded(records)
+
+
+def golden_site(name: str, folder: Path) -> Site:
+    """A site that has loaded the segments which a set of records belongs to."""
+    segments = _shared() / ("golden/api" if name == "golden/api" else "segments/real/short")
+    return Site(
+        shared_copy(f"replayed-{Path(name).name}", lambda place: Site(place).load(segments), folder)
+    )
 
 
 def _decoded(cursor: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from exporters.zip_names import NameStyle
 from tests.api.answers_kit import ask
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import Site
-from tests.api.test_golden import TRANSPORT, _shared
+from tests.api.test_golden import TRANSPORT, _shared, golden_site
 from tests.transforms.warehouse_kit import history_segment
 
 Record = dict[str, Any]
@@ -55,11 +55,8 @@ class Replay(NamedTuple):
 def replay(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Replay]:
-    shared = _shared()
-    (path,) = (shared / request.param).glob("*.jsonl")
-    segments = path.parent if request.param == "golden/api" else shared / "segments/real/short"
-    site = Site(tmp_path_factory.mktemp("replayed"))
-    site.load(segments)
+    (path,) = (_shared() / request.param).glob("*.jsonl")
+    site = golden_site(request.param, tmp_path_factory.mktemp("replayed"))
     with serving(settings(site.locations)) as served, served.client() as client:
         client.headers["accept-encoding"] = "identity"
         yield Replay(served, client, [json.loads(line) for line in path.read_text().splitlines()])

@@ -8,12 +8,14 @@ import pytest
 from tests.api.rpc.kit import Client, client_of
 from tests.api.rpc.rich_site import rich_site
 from tests.api.server_kit import Served, serving, settings
+from tests.api.site_kit import Site
+from tests.shared_folders import shared_copy
 
 
 @pytest.fixture(scope="module")
 def rich(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server over a site that has something of everything, for tests that only ask."""
-    site = rich_site(tmp_path_factory.mktemp("rich"))
+    site = Site(shared_copy("rich", rich_site, tmp_path_factory.mktemp("rich")))
     with serving(settings(site.locations, grpc=True)) as found:
         yield found
 

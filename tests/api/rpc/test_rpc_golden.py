@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -17,8 +16,7 @@ import pytest
 from tests.api.rpc.kit import Client, FailedCallError, as_json, client_of, messages, outcome
 from tests.api.rpc.translation import UntranslatableError, method_of, translate
 from tests.api.server_kit import serving, settings
-from tests.api.site_kit import Site
-from tests.api.test_golden import _recorded, _shared
+from tests.api.test_golden import _recorded, _shared, golden_site
 
 COUNTS = {
     "golden/api": {"answered": 325, "refused": 45, "malformed": 30, "HTTP only": 1},
@@ -31,11 +29,8 @@ def replay(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, httpx2.Client, Client, list[str]]]:
     """A server that has loaded a set's segments, its two clients, and the set's requests."""
-    shared = _shared()
-    (path,) = (shared / request.param).glob("*.jsonl")
-    segments = path.parent if request.param == "golden/api" else shared / "segments/real/short"
-    site = Site(tmp_path_factory.mktemp("replayed"))
-    site.load(Path(segments))
+    (path,) = (_shared() / request.param).glob("*.jsonl")
+    site = golden_site(request.param, tmp_path_factory.mktemp("replayed"))
     asked = [recorded.request for recorded in _recorded(path)]
     with (
         serving(settings(site.locations, grpc=True)) as served,
