@@ -101,16 +101,20 @@ def load_pending(
 
 def cells_without_value(con: duckdb.DuckDBPyConnection) -> list[tuple[str, str, int]]:
     """Table, column and count of the cells that are NULL in `main` and not in `exact`, sorted."""
-    columns = con.execute(
-        "select table_name, column_name from duckdb_columns() "
+    tables = con.execute(
+        "select table_name, list(column_name order by column_index) from duckdb_columns() "
         "where database_name = current_database() and schema_name = 'exact' "
-        "and not starts_with(column_name, '_')"
+        "and not starts_with(column_name, '_') group by all"
     ).fetchall()
     cells = []
-    for table, column in columns:
-        counts = (f'(select count("{column}") from {s}.{table})' for s in ("exact", "main"))
-        ((count,),) = con.execute(f"select {' - '.join(counts)}").fetchall()
-        cells += [(table, column, count)] * bool(count)
+    for table, columns in tables:
+        values = ", ".join(f'count("{column}")' for column in columns)
+        (exact,), (main,) = (
+            con.execute(f"select {values} from {schema}.{table}").fetchall()
+            for schema in ("exact", "main")
+        )
+        lost = zip(columns, exact, main, strict=True)
+        cells += [(table, column, texts - shown) for column, texts, shown in lost if texts != shown]
     return sorted(cells)
 
 

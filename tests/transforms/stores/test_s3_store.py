@@ -106,7 +106,7 @@ def test_more_than_one_put_takes_is_refused_before_anything_is_sent(
         sparse.truncate(5 * 2**30 + 1)
     for write in (
         lambda: store.put_if_absent("x", file, content_type="", sha256="0" * 64, immutable=True),
-        lambda: store.put_if_match("x", file, None, ""),
+        lambda: store.put_if_match("x", file, None, "", sha256="0" * 64),
     ):
         with pytest.raises(ConfigError, match=r"x would have 5,368,709,121 bytes.*use a folder"):
             write()
