@@ -55,6 +55,13 @@ _LONG_FILES = (
     "tests/transforms/warehouse/repair/test_log_repair.py",
     "tests/transforms/warehouse/repair/test_rebuild.py",
     "tests/transforms/warehouse/test_warehouse.py",
+    "tests/transforms/warehouse/merge/test_merge_plan.py",
+    "tests/transforms/warehouse/merge/test_compaction.py",
+    "tests/transforms/warehouse/test_processes.py",
+    "tests/transforms/warehouse/test_load_errors.py",
+    "tests/transforms/warehouse/test_table_names.py",
+    "tests/transforms/warehouse/views/test_catalog_views.py",
+    "tests/transforms/warehouse/views/test_catalog_file.py",
 )
 """Those that take longest: at the end, one of them would leave the other cores idle."""
 

@@ -24,7 +24,7 @@ _SECONDS = 60
 _COPIES = 60
 _SORT = """
     select count(*)
-    from (select md5(range::varchar) as text from range(3000000) order by text limit 3000000)
+    from (select md5(range::varchar) as text from range(1500000) order by text limit 1500000)
 """
 
 
@@ -64,7 +64,7 @@ def test_an_instance_that_spilled_or_failed_renders_nothing_else(tmp_path: Path)
     with working_connection(folders[3], size=1000, memory_limit="60MB") as last:
         assert last is not large
         assert last is not other
-        assert last.execute(_SORT).fetchone() == (3_000_000,)
+        assert last.execute(_SORT).fetchone() == (1_500_000,)
 
 
 def test_an_instance_has_the_memory_and_the_folder_of_the_block_that_has_it(
