@@ -13,7 +13,7 @@ from tests.faults.children import Ended
 DAMAGED = 5
 """The exit code of findings, which stand in what a command prints."""
 
-_VARYING = {"seconds", "run_id", "volume"}
+_VARYING = {"seconds", "run_id", "volume", "last_whole_check"}
 
 
 @dataclass(frozen=True, slots=True)
