@@ -48,13 +48,14 @@ os.execv(sys.argv[1], sys.argv[1:])
 endef
 export INTERRUPTIBLE
 
-# Of what tests alone use, Python compiles what it imports: pip would compile ten times as much.
-APART := --require-hashes --no-compile --upgrade --target
+# Of what tests alone use.
+APART := --require-hashes --upgrade --target
 
 # pip without its hundreds of lines: a line for each large download, and for the installation of all.
+# It compiles nothing: Python does what it imports, which is a part of it.
 define PIP
 import subprocess, sys
-command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps"]
+command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps", "--no-compile"]
 pip = subprocess.Popen([*command, "--progress-bar", "off", *sys.argv[1:]], stdout=subprocess.PIPE, text=True)
 for line in pip.stdout:
     words = line.split()
@@ -88,7 +89,7 @@ $(PIP_STAMP): constraints-pip.txt
 	@touch $(PIP_STAMP)
 
 $(STAMP): pyproject.toml constraints.txt $(STUBS) | $(PIP_STAMP)
-	@$(BIN)/python -c "$$PIP" --require-hashes --no-compile -r constraints.txt
+	@$(BIN)/python -c "$$PIP" --require-hashes -r constraints.txt
 	@$(BIN)/python -c "$$PIP" --no-build-isolation -e .
 	@$(BIN)/python -c "$$PIP" $(APART) $(VENV)/stubs -r $(STUBS)
 	@touch $(STAMP)
