@@ -203,7 +203,7 @@ engines-test: setup weed engines ## the lake read by Daft on Ray, Spark, Polars,
 
 crash-test: setup weed ## kill processes at random points, hundreds of times, in a folder and on SeaweedFS
 	$(BIN)/python -m pytest $(PATIENT) -m "" --kills 300 tests/end_to_end/test_crash.py tests/end_to_end/test_warehouse_crash.py tests/end_to_end/test_lake_crash.py tests/exporters/lake/publication/test_races.py tests/pipelines/test_stopping.py tests/pipelines/site/test_collecting.py tests/pipelines/commands/test_copy.py
-	$(BIN)/python -m pytest $(PATIENT) -m "" --kills 300 -k killed_at_any_step tests/transforms/warehouse/repair/test_log_repair.py tests/transforms/warehouse/repair/test_rebuild.py
+	$(BIN)/python -m pytest $(PATIENT) -m "" --kills 300 -k killed_at_any_step tests/transforms/warehouse/checks/test_log_repair.py tests/transforms/warehouse/checks/test_rebuild.py
 
 fault-test: setup weed ## thousands of kills, failing disks, damaged files, bad networks and clients that leave (an hour)
 	$(BIN)/python -m tests.faults --kills 1000 --faults 1000 --proxy 300 --zips 10000 --flips 2000

@@ -7,7 +7,7 @@ import click
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import DAMAGED, OK
 from pipelines.commands.options import json_option, open_site, warehouse_option
-from transforms.warehouse.repair.log_repair import Repair, repair
+from transforms.warehouse.checks.log_repair import Repair, repair
 
 
 @click.command("repair")

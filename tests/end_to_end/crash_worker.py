@@ -17,9 +17,9 @@ from tests.transforms.warehouse_kit import MemorySink
 from transforms.segments.quarantine import QuarantinedFile
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
+from transforms.warehouse.checks.log_repair import repair
 from transforms.warehouse.load import loader
 from transforms.warehouse.log.snapshot import Snapshot
-from transforms.warehouse.repair.log_repair import repair
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 

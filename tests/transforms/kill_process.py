@@ -17,7 +17,7 @@ import sys
 from itertools import count
 from pathlib import Path
 
-from transforms.warehouse.repair.log_repair import repair
+from transforms.warehouse.checks.log_repair import repair
 from transforms.warehouse.warehouse_address import open_warehouse
 
 EVERY_STEP = 100

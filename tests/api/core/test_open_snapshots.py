@@ -23,7 +23,7 @@ from tests.cid_kit import cid_of
 from tests.segments_kit import Table, block_time, build_segment, columns, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES, change_rows, relist, volume_files
 from transforms.sessions import InterruptedQueryError
-from transforms.warehouse.repair.log_repair import repair
+from transforms.warehouse.checks.log_repair import repair
 from transforms.warehouse.warehouse_address import open_warehouse
 
 _PATH = f"/api/v2/order/versions/{ORDER}"

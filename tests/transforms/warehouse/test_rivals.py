@@ -15,9 +15,9 @@ from transforms.objects import ObjectInfo
 from transforms.segments.segment_zip import TableFile
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
+from transforms.warehouse.checks.log_repair import repair
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.manifests.shapes import Volume
-from transforms.warehouse.repair.log_repair import repair
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 

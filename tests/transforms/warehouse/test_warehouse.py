@@ -34,8 +34,8 @@ from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.verifying.findings import Problem
 from transforms.verifying.verification import Kind, Verification
+from transforms.warehouse.checks.log_repair import repair
 from transforms.warehouse.load.volume_files import store_new
-from transforms.warehouse.repair.log_repair import repair
 from transforms.warehouse.survey import Survey
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse

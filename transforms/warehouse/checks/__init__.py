@@ -1,1 +1,1 @@
-"""Checks of a warehouse: its log, and every file that it names."""
+"""Checks of a warehouse, its log and every file that it names, and the repair of its log."""

@@ -29,11 +29,11 @@ from transforms.errors import IntegrityError
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.verifying.verification import Verification
+from transforms.warehouse.checks.log_repair import Repair, repair
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.log.log import snapshot_key
 from transforms.warehouse.log.snapshot import Snapshot, following
 from transforms.warehouse.manifests.manifest import read_segments
-from transforms.warehouse.repair.log_repair import Repair, repair
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 

@@ -25,9 +25,9 @@ from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import content_sha256
 from transforms.warehouse.capture_file import load_captures
+from transforms.warehouse.checks.log_repair import repair
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.log.snapshot import Snapshot, parse_snapshot
-from transforms.warehouse.repair.log_repair import repair
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 
