@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections import Counter, defaultdict
@@ -80,6 +81,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Name the folder that all processes of this session share for a server; see `weed_kit`."""
+    # What a shell starts with `&` ignores SIGINT. Dagster gives SIGTERM the same handler after a
+    # run, and then waits a minute for programs of its own that it cannot end any more.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):
         if "TMPDIR" not in os.environ and _has_room(_MEMORY):
             os.environ["TMPDIR"], tempfile.tempdir = str(_MEMORY), None
