@@ -28,6 +28,7 @@ from tests.s3_kit import bucket_server
 ROOT = Path(__file__).parents[2]
 VENV = Path(sys.prefix)
 CHAIN = "sample-chain-001"
+_PACKAGES = ("pyproject.toml", "constraints.txt", "constraints-pip.txt", "tests/api/rpc/stubs.txt")
 _PROGRAMS = ("bash", "make", "sh", "sha256sum")
 """What a system has beside Python: a shell, `make`, and GNU's tools."""
 _VARYING = re.compile(r"\(run [0-9a-f-]{36}\)| in \d+\.\d s$")
@@ -95,7 +96,7 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Newcomer:
     clone = folder / "strata"
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
     (clone / ".venv").symlink_to(VENV)
-    for name in ("pyproject.toml", "constraints.txt", "tests/api/rpc/stubs.txt"):
+    for name in _PACKAGES:
         os.utime(clone / name, (0, 0))  # older than the installation: it is not made anew
     programs = folder / "bin"
     programs.mkdir()
