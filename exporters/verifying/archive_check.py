@@ -83,9 +83,10 @@ class ArchiveCheck:
         there = (shard_at(key.removeprefix(archive.key(""))) for key in infos)
         for number in sorted({*shards, *(number for number in there if number is not None)}):
             fact = self._fact(number, shards.get(number), infos)
-            if not self.verification.is_known(fact):
-                count = yield from tally(self._shard(number, sound))
-                facts += [] if count else [fact]
+            if self.verification.is_known(fact):
+                continue
+            if not (yield from tally(self._shard(number, sound))):
+                facts.append(fact)
         self.named.add([*chain_keys(archive), *map(archive.key, _OTHER_DOCUMENTS)])
         if index is not None and self.holding is not None:
             yield from self._segments(index, self.holding)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from itertools import count
 from pathlib import Path
@@ -20,9 +21,18 @@ from pathlib import Path
 from transforms.warehouse.checks.log_repair import repair
 from transforms.warehouse.warehouse_address import open_warehouse
 
+_PROJECT = Path(__file__).parents[2]
 EVERY_STEP = 100
 STEPS = ("os.link", "os.rename", "os.remove", "os.rmdir", "os.symlink")
 SCRATCH = {"scratch", ".strata-scratch"}
+
+
+def killed_copies(template: Path, copies: Path, kills: int) -> list[Path]:
+    """Run this program; the copies of a warehouse that it leaves in a new folder."""
+    copies.mkdir()
+    program = (sys.executable, "-m", "tests.transforms.kill_process")
+    subprocess.run([*program, template, copies, str(kills)], cwd=_PROJECT, check=True)
+    return sorted(copies.iterdir())
 
 
 def act(root: Path) -> None:

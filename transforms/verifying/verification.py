@@ -60,8 +60,10 @@ class Verification:
 
     def is_known(self, fact: str) -> bool:
         """Whether an earlier check has proven the same, which then stays so."""
-        self.proven.update(self.sound.intersection((fact,)))
-        return fact in self.sound
+        is_known = fact in self.sound
+        if is_known:
+            self.proven.add(fact)
+        return is_known
 
     def rely_on(self, path: Path, about: str) -> None:
         """Let a quick check rely on the file of the last one, if that is `about` the same."""

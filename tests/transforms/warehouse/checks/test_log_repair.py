@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -16,7 +14,7 @@ import pytest
 
 from tests.fault_proxy import PASS, Request
 from tests.s3_kit import BucketServer, bucket_server
-from tests.transforms.kill_process import act
+from tests.transforms.kill_process import act, killed_copies
 from tests.transforms.warehouse_kit import (
     MemorySink,
     exact_tables,
@@ -37,7 +35,6 @@ from transforms.warehouse.manifests.manifest import read_segments
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
 
-_PROJECT = Path(__file__).parents[4]
 _PROVEN: set[str] = set()
 """The SHA-256 of volumes whose tables a test has read, and of their records."""
 
@@ -412,17 +409,7 @@ def test_killed_at_any_step_and_run_again_it_is_the_same(
         shutil.rmtree(sound / "w" / "log")
     for path in (sound / "w" / "index").iterdir():
         path.unlink()
-    copies = tmp_path / "copies"
-    copies.mkdir()
-    subprocess.run(
-        [
-            *(sys.executable, "-m", "tests.transforms.kill_process"),
-            *(sound / "w", copies, str(kills)),
-        ],
-        cwd=_PROJECT,
-        check=True,
-    )
-    killed = sorted(copies.iterdir())
+    killed = killed_copies(sound / "w", tmp_path / "copies", kills)
     assert len(killed) > 4  # nothing, three index files, the snapshot
     for root in killed:
         act(root)

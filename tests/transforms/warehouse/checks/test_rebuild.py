@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.s3_kit import BucketServer, bucket_server
-from tests.transforms.kill_process import act
+from tests.transforms.kill_process import act, killed_copies
 from tests.transforms.warehouse_kit import (
     exact_tables,
     history_segment,
@@ -30,8 +28,6 @@ from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.log.snapshot import Snapshot, parse_snapshot
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse
-
-_PROJECT = Path(__file__).parents[4]
 
 
 @pytest.fixture(scope="module")
@@ -168,17 +164,7 @@ def test_killed_at_any_step_and_run_again_it_is_the_same(
     lost: Path, tmp_path: Path, kills: int
 ) -> None:
     shutil.rmtree(lost / "w" / "index")
-    copies = tmp_path / "copies"
-    copies.mkdir()
-    subprocess.run(
-        [
-            *(sys.executable, "-m", "tests.transforms.kill_process"),
-            *(lost / "w", copies, str(kills)),
-        ],
-        cwd=_PROJECT,
-        check=True,
-    )
-    killed = sorted(copies.iterdir())
+    killed = killed_copies(lost / "w", tmp_path / "copies", kills)
     assert len(killed) > 5  # nothing, four index files, the snapshot
     for root in killed:
         act(root)
