@@ -55,6 +55,7 @@ from pathlib import Path
 import duckdb
 
 con = duckdb.connect()
+con.execute("set enable_progress_bar = false")  # of what takes seconds it would be among the rows
 extension, = Path(duckdb.__file__).parents[1].glob("duckdb_extension_httpfs/**/*.duckdb_extension")
 con.execute(f"load '{extension}'")
 con.execute(f"attach '{sys.argv[1]}' as vega (read_only)")
