@@ -16,8 +16,6 @@ from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import TypeVar
 
-import pyarrow as pa
-
 from api.core.api_errors import UnavailableError
 from api.core.damage import Damage, LostFiles, files_of
 from api.core.indexes import Indexes
@@ -32,7 +30,6 @@ from transforms.objects import StoredFile
 from transforms.open_files import check_open_files
 from transforms.sessions import Row, Session, SessionPool, Value
 from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.manifests.manifest import read_segments
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.warehouse import Warehouse
 
@@ -54,10 +51,10 @@ class OpenSnapshot:
     """One snapshot with its files attached; the same for all requests that read it.
 
     `lease` keeps all files on this machine. `files` are the names in SQL of the files of current
-    states, by the key of their volume, `indexes` the index files, `segment_rows` the segments
-    of each volume; `newest` is None where no block is loaded; `captures` names the file of spam
-    captures. One that is not whole, as files are lost, has none of these: no rows may be asked.
-    `users` are the jobs that read it, and one more while it is the newest.
+    states, by the key of their volume, `indexes` the index files; `newest` is None where no block
+    is loaded; `captures` names the file of spam captures. One that is not whole, as files are lost,
+    has none of these: no rows may be asked. `users` are the jobs that read it, and one more while
+    it is the newest.
     """
 
     catalog: Catalog
@@ -65,7 +62,6 @@ class OpenSnapshot:
     is_whole: bool = False
     files: Mapping[str, str] = field(default_factory=dict)
     indexes: Mapping[str, IndexFile] = field(default_factory=dict)
-    segment_rows: Mapping[str, pa.Table] = field(default_factory=dict)
     newest: Block | None = None
     captures: str | None = None
     users: int = 1
@@ -77,7 +73,8 @@ class OpenSnapshot:
     @property
     def segments(self) -> int | None:
         """How many there are; None where that is not known, as files are lost."""
-        return sum(map(len, self.segment_rows.values())) if self.is_whole else None
+        history = self.catalog.snapshot.history
+        return sum(volume.segments for volume in history) if self.is_whole else None
 
     def history(self, table: str) -> Sequence[HeldTable]:
         """The table in every file of history that has it, ascending by block."""
@@ -372,10 +369,6 @@ class OpenSnapshots:
             is_whole=True,
             files={volume.key: attached(volume.database) for volume in catalog.snapshot.states},
             indexes=self._indexes.of(catalog),
-            segment_rows={
-                volume.key: read_segments(catalog.files.path(volume.file))
-                for volume in catalog.snapshot.history
-            },
             captures=attached(captures) if captures else None,
         )
         with self._pool.session() as session, self._indexes.passing():

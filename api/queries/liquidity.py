@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
-import pyarrow as pa
-
 from api.core.api_errors import FailedError, Reason
 from api.core.descriptors import Request, given
 from api.core.open_snapshots import OpenSnapshot, Reading
@@ -24,13 +22,15 @@ from api.queries.pagination import (
 )
 from api.queries.records import liquidity_provision
 from api.queries.span_listing import SpanListing, known_spans
+from transforms.block_range import contiguous_runs
 from transforms.lookups.lookup_tables import (
     LISTED_PROVISIONS,
     PROVISIONS_BY_MARKET,
     PROVISIONS_BY_PARTY,
 )
 from transforms.lookups.row_columns import PROVISION
-from transforms.warehouse.manifests.manifest_rows import row_blocks
+from transforms.warehouse.files.catalog import Catalog
+from transforms.warehouse.manifests.shapes import Volume
 
 BATCH = 50
 """The most provisions in one message of the stream."""
@@ -98,17 +98,13 @@ def current_provisions(reading: Reading) -> list[Record]:
     return [liquidity_provision(row) for row in (reading.rows(sql) if sql else ())]
 
 
-Known = Mapping[str, pa.Table]
-"""The segments of a snapshot by volume: `OpenSnapshot.segment_rows`."""
+def changed_provisions(reading: Reading, before: Sequence[Volume]) -> list[Record]:
+    """Every state of a provision that is newer than its rows of the volumes `before`, in order.
 
-
-def changed_provisions(reading: Reading, before: Known) -> list[Record]:
-    """Every state of a provision that is newer than its rows of the segments `before`, in order.
-
-    These are the segments of the snapshot that a stream has sent; none: everything is new. Asked
-    once per snapshot and filtered per reader with `ProvisionFilter.matches`.
+    These are the volumes of history of the snapshot that a stream has sent; none: everything is
+    new. Asked once per snapshot and filtered per reader with `ProvisionFilter.matches`.
     """
-    fresh = _fresh_segments(reading.snapshot.segment_rows, before)
+    fresh = _fresh_segments(reading.snapshot.catalog, before)
     if not fresh:
         return []
     sql = _changed_sql(reading.snapshot, _fresh(reading.snapshot, before, fresh))
@@ -172,16 +168,22 @@ def _rows_sql(table: HeldTable, more: str = "") -> str:
     return f"select {columns}{more} from {table.source}"  # noqa: S608 - ours
 
 
-def _fresh_segments(now: Known, before: Known) -> list[int]:
+def _fresh_segments(catalog: Catalog, before: Sequence[Volume]) -> list[int]:
     """The first blocks of the segments that were not there before; only new volumes are read."""
-    gone = {blocks for key, rows in before.items() if key not in now for blocks in row_blocks(rows)}
-    new = (rows for key, rows in now.items() if key not in before)
-    return [blocks.first for rows in new for blocks in row_blocks(rows) if blocks not in gone]
+    keys = {volume.key for volume in before}
+    runs = [*contiguous_runs(volume.blocks for volume in before)]
+    return [
+        segment.blocks.first
+        for volume in catalog.snapshot.history
+        if volume.key not in keys
+        for segment in catalog.segments(volume.blocks)
+        if not any(run.holds(segment.blocks) for run in runs)
+    ]
 
 
-def _fresh(snapshot: OpenSnapshot, before: Known, fresh: Sequence[int]) -> str:
+def _fresh(snapshot: OpenSnapshot, before: Sequence[Volume], fresh: Sequence[int]) -> str:
     """SQL that finds rows from outside of some segments: other segments', or state's from later."""
-    last = max((rows["last_block"][-1].as_py() for rows in before.values()), default=-1)
+    last = before[-1].blocks.last if before else -1
     tables = [table for table in snapshot.history("blocks") if table.blocks.first <= last]
     if not tables:
         return "true"

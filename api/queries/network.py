@@ -58,7 +58,7 @@ def _segments(snapshot: OpenSnapshot) -> pa.Table:
     return snapshot.once(
         "segments",
         lambda opened: pa.concat_tables(
-            [SEGMENTS.empty_table(), *opened.segment_rows.values()]
+            [SEGMENTS.empty_table(), *opened.catalog.segment_rows()]
         ).select(_COLUMNS),
     )
 

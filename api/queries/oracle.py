@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from hashlib import md5
-from itertools import islice
 from operator import itemgetter
 
 from api.core.api_errors import Reason
@@ -106,14 +105,15 @@ def _found_tables(snapshot: OpenSnapshot) -> Sequence[HeldTable]:
     if not history:
         newest = snapshot.state(_DATA)
         return [newest] if newest else []
+    catalog = snapshot.catalog
     starts = (
-        rows["first_block"][at].as_py()
-        for rows in snapshot.segment_rows.values()
-        for at in islice(
-            (at for at, of in enumerate(rows["schema_version"].to_pylist()) if _is_history(of)), 1
-        )
+        segment.blocks.first
+        for volume in catalog.snapshot.history
+        if _DATA in volume.shapes  # as of nearly all: one manifest is read
+        for segment in catalog.segments(volume.blocks)
+        if _is_history(segment.name.version)
     )
-    first = min(starts, default=history[0].blocks.first)
+    first = next(starts, history[0].blocks.first)
     older = [copy for copy in snapshot.states(_DATA) if copy.blocks.last < first]
     return [*older[-1:], *history]
 

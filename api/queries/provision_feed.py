@@ -16,17 +16,17 @@ from typing import TypeVar
 
 from api.core.api_errors import ApiError, FailedError, Reason, UnavailableError
 from api.core.broadcast import Mailbox
-from api.core.open_snapshots import NOTHING_LOADED, Reading
+from api.core.open_snapshots import NOTHING_LOADED, OpenSnapshot, Reading
 from api.core.telemetry import log
 from api.core.workers import Query, QueryRunner
 from api.queries.liquidity import (
     BATCH,
-    Known,
     ProvisionFilter,
     changed_provisions,
     current_provisions,
 )
 from api.queries.pagination import Record
+from transforms.warehouse.manifests.shapes import Volume
 
 STOPPING = "the server is about to stop: connect again"
 TOO_SLOW = "the reader is too slow: connect again"
@@ -71,9 +71,9 @@ class ProvisionFeed:
         self._stopping = False
         current = self._snapshots.current
         # None: it is not known what the next snapshot changes, as the present one is lost.
-        self._segments: Known | None = {}
+        self._volumes: Sequence[Volume] | None = ()
         if current is not None:
-            self._segments = current.segment_rows if current.is_whole else None
+            self._volumes = _history(current) if current.is_whole else None
 
     def stop(self) -> None:
         """End the streams of all readers."""
@@ -101,9 +101,9 @@ class ProvisionFeed:
         snapshot that can be read counts as known.
         """
         try:
-            await (self._begin_anew() if self._segments is None else self._tell(self._segments))
+            await (self._begin_anew() if self._volumes is None else self._tell(self._volumes))
         except Exception as error:
-            self._segments = None
+            self._volumes = None
             self._miss(error)
             raise
         return True
@@ -142,10 +142,10 @@ class ProvisionFeed:
         finally:
             self._metrics.streams_closed.inc()
 
-    async def _tell(self, before: Known) -> None:
-        """Give each reader what changed since the segments `before`, in its encoding."""
-        records, segments = await self._read(
-            lambda reading: (changed_provisions(reading, before), reading.snapshot.segment_rows)
+    async def _tell(self, before: Sequence[Volume]) -> None:
+        """Give each reader what changed since the volumes `before`, in its encoding."""
+        records, volumes = await self._read(
+            lambda reading: (changed_provisions(reading, before), _history(reading.snapshot))
         )
         for encode in {*self._readers.values()}:
             provisions = await self._encoded(records, encode)
@@ -153,7 +153,7 @@ class ProvisionFeed:
             for mailbox, of_reader in self._readers.items():
                 if of_reader is encode:
                     self._put(mailbox, provisions, size)
-        self._segments = segments
+        self._volumes = volumes
 
     def _put(self, mailbox: Mailbox[Provisions], provisions: Provisions, size: int) -> None:
         if mailbox.is_full:
@@ -174,7 +174,7 @@ class ProvisionFeed:
 
     async def _begin_anew(self) -> None:
         """Take the newest snapshot for known; whoever came before it has missed what it is."""
-        self._segments = await self._read(lambda reading: reading.snapshot.segment_rows)
+        self._volumes = await self._read(lambda reading: _history(reading.snapshot))
         self._miss()
 
     def _miss(self, error: Exception | None = None) -> None:
@@ -198,3 +198,7 @@ class ProvisionFeed:
     async def _read(self, query: Query[_Answer]) -> _Answer:
         answer, _ = await self._runner.run(query)
         return answer
+
+
+def _history(snapshot: OpenSnapshot) -> Sequence[Volume]:
+    return snapshot.catalog.snapshot.history

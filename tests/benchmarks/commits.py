@@ -60,7 +60,7 @@ def volumes(count: int, segments: int) -> Iterator[Volume]:
             for table in shapes
             for sha256 in [hashlib.sha256(f"{table} {blocks}".encode()).hexdigest()]
         }
-        yield Volume("history", manifest, blocks, VERSION, shapes, data, index)
+        yield Volume("history", manifest, blocks, segments, VERSION, shapes, data, index)
 
 
 def _file(folder: str, blocks: BlockRange, suffix: str) -> StoredFile:

@@ -28,7 +28,7 @@ _LOADED_BYTES = 512 * 2**20
 def sized(blocks: BlockRange, size: int) -> Volume:
     """A volume of so many bytes on disk."""
     data = {"blocks": StoredFile("", size, "")}
-    return Volume("history", StoredFile("", 0, ""), blocks, 1, {}, data)
+    return Volume("history", StoredFile("", 0, ""), blocks, 1, 1, {}, data)
 
 
 def is_full(volume: Volume) -> bool:

@@ -69,7 +69,7 @@ def bare_volume(
 ) -> Volume:
     """Store a volume without data files and without an index file."""
     blocks = BlockRange(segments[0].blocks.first, segments[-1].blocks.last)
-    volume = Volume("history", UNSTORED, blocks, 1, shapes_of(receipts))
+    volume = Volume("history", UNSTORED, blocks, len(segments), 1, shapes_of(receipts))
     with scratch_folder(backing.scratch) as scratch:
         path = scratch / "manifest.parquet"
         write_manifest(path, base.number, volume, segments, receipts)

@@ -24,6 +24,7 @@ from tests.segments_kit import Table, block_time, build_segment, columns, table_
 from tests.transforms.warehouse_kit import STATE_TABLES, change_rows, relist, volume_files
 from transforms.sessions import InterruptedQueryError
 from transforms.warehouse.checks.log_repair import repair
+from transforms.warehouse.manifests.manifest import read_segments
 from transforms.warehouse.warehouse_address import open_warehouse
 
 _PATH = f"/api/v2/order/versions/{ORDER}"
@@ -85,6 +86,17 @@ def test_files_are_let_go_of_when_their_last_request_is_over(tmp_path: Path) -> 
         assert held.isdisjoint(old_state)
         assert index in held
     assert _open_files(root) == set()
+
+
+def test_manifests_are_read_when_segments_are_asked_for(tmp_path: Path) -> None:
+    root = tmp_path / "warehouse"
+    load(chain_folder(tmp_path / "source", 0, 1), root)
+    read_segments.cache_clear()
+    with OpenSnapshots.open(open_warehouse(root)) as snapshots, snapshots.reading() as reading:
+        assert reading.snapshot.segments == 2
+        assert read_segments.cache_info().currsize == 0
+        assert len(ask(reading, "/api/v2/networkhistory/segments")[1]["segments"]) == 2
+        assert read_segments.cache_info().currsize == len(reading.snapshot.catalog.snapshot.history)
 
 
 def test_cursors_outlive_the_snapshot_that_gave_them(tmp_path: Path) -> None:
@@ -247,7 +259,7 @@ def test_a_segment_that_lacks_a_key_is_loaded_and_answered_around(tmp_path: Path
             assert page(reading, f"/api/v2/liquidity/provisions?partyId={ORDER}")[0] == []
             assert ask(reading, f"/api/v2/withdrawal/{ORDER}")[0] == 404
             assert list(current_provisions(reading)) == []
-            assert changed_provisions(reading, {}) == []
+            assert changed_provisions(reading, ()) == []
             assert page(reading, "/api/v2/oracle/data")[0] == []
             assert page(reading, f"/api/v2/node/signatures?id={ORDER}")[0] == []
         load(chain_folder(tmp_path / "source", 1), tmp_path / "warehouse")

@@ -126,8 +126,8 @@ def test_a_snapshot_tells_what_changed_in_its_segments_and_nothing_else(tmp_path
     load(source, tmp_path / "warehouse")
     with OpenSnapshots.open(open_warehouse(tmp_path / "warehouse")) as snapshots:
         with snapshots.reading() as reading:
-            before = reading.snapshot.segment_rows
-            everything = changed_provisions(reading, {})
+            before = reading.snapshot.catalog.snapshot.history
+            everything = changed_provisions(reading, ())
             assert changed_provisions(reading, before) == []
         assert _states(everything) == [
             ("f3", "STATUS_ACTIVE"),
@@ -153,7 +153,7 @@ def test_a_newer_state_after_a_gap_is_sent_and_an_older_one_is_not(tmp_path: Pat
     load(source, tmp_path / "warehouse")
     with OpenSnapshots.open(open_warehouse(tmp_path / "warehouse")) as snapshots:
         with snapshots.reading() as reading:
-            before = reading.snapshot.segment_rows
+            before = reading.snapshot.catalog.snapshot.history
         chain_folder(source, 2)
         load(source, tmp_path / "warehouse")
         snapshots.refresh()
@@ -173,7 +173,7 @@ def test_every_state_between_is_sent_in_order(tmp_path: Path) -> None:
     load_segment(1, (1, "PENDING", 5))
     with OpenSnapshots.open(open_warehouse(tmp_path / "warehouse")) as snapshots:
         with snapshots.reading() as reading:
-            before = reading.snapshot.segment_rows
+            before = reading.snapshot.catalog.snapshot.history
         load_segment(11, (1, "ACTIVE", 12), (2, "PENDING", 12), (1, "UNDEPLOYED", 14))
         load_segment(21, (1, "CANCELLED", 22))
         snapshots.refresh()
@@ -223,7 +223,7 @@ def test_batches_hold_at_most_fifty(
 ) -> None:
     with many.reading() as reading:
         messages = [*batches(present(reading, _encoded), wanted)]
-        every = changed_provisions(reading, {})
+        every = changed_provisions(reading, ())
     assert [len(message) for message in messages] == sizes
     assert messages == [*batches(encoded(every, _encoded), wanted)]
     assert liquidity.BATCH == 50

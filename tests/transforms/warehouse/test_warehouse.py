@@ -286,6 +286,15 @@ def test_a_damaged_manifest_is_found_and_named(small: Warehouse, damage: str) ->
     assert finding.place.endswith(key)
 
 
+def test_a_wrong_number_of_segments_in_the_log_is_found(small: Warehouse) -> None:
+    (volume,) = small.loaded_catalog().snapshot.history
+    wrong = replace(volume, segments=volume.segments + 1)
+    small.backing.log.commit(lambda newest: newest.with_volumes([wrong, *newest.states]))
+    (finding,) = verify(small)
+    assert finding.place.endswith(volume.key)
+    assert finding.what == f"it has {volume.segments} segments, where the log says {wrong.segments}"
+
+
 def test_a_load_is_done_though_nothing_may_be_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

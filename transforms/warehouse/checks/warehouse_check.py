@@ -140,7 +140,7 @@ def _files(
         lost = LostRowsError(place, snapshot.losses)
         yield Finding(Problem.MISSING, place, f"it {lost.what}", lost.remedy)
     for volume in snapshot.volumes:
-        read = partial(_manifest_problem, backing.files.path(volume.file))
+        read = partial(_manifest_problem, backing.files.path(volume.file), volume)
         if findings := file_findings(backing, volume.file, REPAIR_AND_LOAD, read):
             bad.add(volume.key)
             yield from findings
@@ -153,9 +153,10 @@ def _files(
     return bad
 
 
-def _manifest_problem(path: Path) -> str:
-    read_segments(path)
-    return ""
+def _manifest_problem(path: Path, volume: Volume) -> str:
+    segments = len(read_segments(path))
+    is_same = segments == volume.segments
+    return "" if is_same else f"it has {segments} segments, where the log says {volume.segments}"
 
 
 def _volumes(

@@ -92,7 +92,8 @@ def store_volume(
         stored = [*asked_together(backing.store, put, files)]
         index = stored.pop() if lookups else None
         rows = dict(zip(data, stored, strict=True))
-        volume = Volume(kind, UNSTORED, blocks, version, shapes, rows, index, times)
+        facts = kind, UNSTORED, blocks, len(segments), version
+        volume = Volume(*facts, shapes, rows, index, times)
         path = scratch / "manifest.parquet"
         write_manifest(path, base.number, volume, segments, receipts)
         return replace(volume, file=store_new(backing, folder, blocks, path))

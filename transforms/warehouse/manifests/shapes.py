@@ -79,15 +79,17 @@ class Extent:
 class Volume:
     """One volume as a snapshot lists it: a run of segments, or the current state after one.
 
-    `kind` is `history` or `state`; `blocks` are those of its segments; `version` is the newest
-    schema version inside. `file` is the manifest. `data` are the data files of history, by table (a
-    table without rows has none), or the DuckDB file of a state. `index` is what servers look rows
-    up in, which can be made again. `times` are those of its blocks, where that is known.
+    `kind` is `history` or `state`; `blocks` are those of its segments, `segments` is how many there
+    are; `version` is the newest schema version inside. `file` is the manifest. `data` are the data
+    files of history, by table (a table without rows has none), or the DuckDB file of a state.
+    `index` is what servers look rows up in, which can be made again. `times` are those of its
+    blocks, where that is known.
     """
 
     kind: str
     file: StoredFile
     blocks: BlockRange
+    segments: int
     version: int
     shapes: Mapping[str, Shape]
     data: Mapping[str, StoredFile] = field(default_factory=dict)
@@ -136,6 +138,7 @@ def volume_row(volume: Volume, places: dict[object, int]) -> dict[str, object]:
         "kind": volume.kind,
         "file": file_row(volume.file),
         "blocks": [volume.blocks.first, volume.blocks.last],
+        "segments": volume.segments,
         "version": volume.version,
         "tables": tables,
         "index": file_row(volume.index),
@@ -154,7 +157,8 @@ def parse_volume(row: Mapping[str, Any], shapes: Sequence[Shape]) -> Volume:
             data[table] = StoredFile(data_key(table, blocks, sha256), size, sha256)
     manifest, index = named_file(*row["file"]), parse_file(row["index"])
     times = (row["times"][0], row["times"][1]) if row["times"] else None
-    return Volume(row["kind"], manifest, blocks, row["version"], its_shapes, data, index, times)
+    facts = row["kind"], manifest, blocks, row["segments"], row["version"]
+    return Volume(*facts, its_shapes, data, index, times)
 
 
 def file_row(file: StoredFile | None) -> tuple[str, int] | None:

@@ -54,6 +54,7 @@ def _volumes(draw: st.DrawFn) -> Volume:
         draw(st.sampled_from(("history", "state"))),
         draw(_files),
         blocks,
+        draw(st.integers(1, 2**31)),
         draw(st.integers(0, 2**31)),
         draw(st.dictionaries(_plain, _shapes, max_size=3)),
         _data_files(blocks, draw(_data)),
@@ -103,7 +104,7 @@ def _example() -> Snapshot:
     shapes = {"orders": Shape({"id": "bytea", "price": "hugeint"}, {"price"})}
     blocks = BlockRange(1, 10)
     data = _data_files(blocks, {"orders": ("1" * 64, 7)})
-    volume = Volume("history", file, blocks, 1, shapes, data, file)
+    volume = Volume("history", file, blocks, 1, 1, shapes, data, file)
     refused = QuarantinedFile(Refusal(ObjectInfo("x.zip", 1, "v"), "it is bad"), file)
     base = Snapshot(3, "c" * 32, 1e9, "chain", (volume,), (), file, (refused,))
     return following(base, base.with_volumes([]), 2e9)
@@ -154,7 +155,7 @@ def test_the_next_snapshot_is_read_back_too(base: Snapshot, wanted: Snapshot) ->
 
 def test_what_a_snapshot_no_longer_names_is_dropped_until_it_is_forgotten() -> None:
     files = StoredFile("manifests/a", 1, ""), StoredFile("index/a", 1, "")
-    named = Volume("history", files[0], BlockRange(1, 2), 1, {}, {}, files[1])
+    named = Volume("history", files[0], BlockRange(1, 2), 1, 1, {}, {}, files[1])
     first = following(Snapshot(), Snapshot().with_volumes([named]), 0.0)
     second = following(first, first.with_volumes([]), 0.0)
     assert [*second.dropped] == ["index/a", "manifests/a"]
@@ -174,7 +175,7 @@ def test_what_no_volume_holds_any_more_is_missed_until_it_is_there_again() -> No
     def volume(kind: str, first: int, last: int) -> Volume:
         blocks = BlockRange(first, last)
         name = f"{kind}/{blocks.key}.{'a' * 64}.duckdb"
-        return Volume(kind, StoredFile(name, 1, "a" * 64), blocks, 71, {})
+        return Volume(kind, StoredFile(name, 1, "a" * 64), blocks, 1, 71, {})
 
     def after(base: Snapshot, *volumes: Volume) -> Snapshot:
         found = following(base, base.with_volumes(volumes), 0.0)

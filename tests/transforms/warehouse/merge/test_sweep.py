@@ -67,7 +67,7 @@ class Site:
         data = replace(data, key=data_key("trades", blocks, data.sha256))
         self.path(f"data/trades/{blocks.key}.{mark}.parquet").rename(self.path(data.key))
         index = self.put(f"index/{blocks.key}.{mark}.duckdb", days=days)
-        return Volume("history", file, blocks, 1, {}, {"trades": data}, index)
+        return Volume("history", file, blocks, 1, 1, {}, {"trades": data}, index)
 
     def name(self, *volumes: Volume) -> Snapshot:
         """Commit that exactly these volumes are the history."""
