@@ -31,6 +31,7 @@ from exporters.lake.publication.history_tables import HistoryTables
 from tests.benchmarks import load
 from tests.benchmarks.market import write_history
 from tests.benchmarks.measure import Cost, measured
+from tests.benchmarks.plain_steps import plain_steps
 from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.warehouse_address import open_warehouse
@@ -45,11 +46,12 @@ Answer = dict[tuple[str, str], int]
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A loaded history: where it lies, bytes of its CSVs, what its load cost."""
+    """A loaded history: where it lies, bytes of its CSVs, what its load and plain tools cost."""
 
     home: Path
     csv_bytes: int
     cost: Cost
+    steps: Cost
 
     @property
     def lake(self) -> Path:
@@ -82,7 +84,7 @@ def loaded(write: Callable[[Path], Sequence[Path]]) -> Iterator[Made]:
         zips = write(home / "source")
         total = sum(map(load.history_bytes, zips))
         cost = measured(load.load, zips[0].parent, home, [path.name for path in zips])
-        yield Made(home, total, cost)
+        yield Made(home, total, cost, measured(plain_steps, zips, home / "steps"))
 
 
 def _sample(folder: Path) -> Sequence[Path]:
@@ -189,7 +191,8 @@ def _costs(what: str, made: Made) -> None:
     cost = measured(publish, made.home)
     segments = len(made.zips) // len(HISTORY_TABLES)
     print(f"{what}: {made.csv_bytes / 1e6:.0f} MB of CSV in {segments} segments")
-    for name, spent in (("load, proof and parts", made.cost), ("the lake", cost)):
+    costs = {"load, proof and parts": made.cost, "its steps by plain tools": made.steps}
+    for name, spent in (costs | {"the lake": cost}).items():
         print(
             f"{name:<32} {spent.cpu:8.2f} s of processor, {spent.cpu / gigabytes:6.2f} a GB, "
             f"{spent.wall:7.2f} s, peak {spent.peak / 2**20:.0f} MiB",

@@ -1,9 +1,9 @@
 """Load with proof and parts beside DuckDB's plain CSV reader, on the same text.
 
 Run it: `python -m tests.benchmarks.load`. The limit is `create table as from read_csv(all_varchar)`
-of the same CSVs, one statement per file, one thread, into memory; beside it stands the same into
-Parquet files. Each figure comes from a process
-of its own; processor seconds count, since the machine may be busy.
+of the same CSVs, one statement per file, one thread, into memory; beside it stand the same into
+Parquet files, and all that a load must do, by plain tools (`plain_steps`). Each figure comes from a
+process of its own; processor seconds count, since the machine may be busy.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import duckdb
 
 from exporters.zips.staging import PartStage
 from tests.benchmarks.measure import Cost, measured
+from tests.benchmarks.plain_steps import plain_steps
 from tests.sample import write_sample
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
@@ -156,9 +157,11 @@ def run(csv_bytes: int = CSV_BYTES, repeats: int = REPEATS) -> list[Row]:
         limit = _median([measured(plain, texts) for _ in range(repeats)])
         per_mb = limit.cpu / total
         written = [measured(plain_parquet, texts, folder / f"p{n}") for n in range(repeats)]
+        steps = [measured(plain_steps, zips, folder / f"steps{n}") for n in range(repeats)]
         rows = [
             Row("plain `read_csv(all_varchar)`", total, limit),
             Row("plain `copy ... to` Parquet of the same", total, _median(written), per_mb),
+            Row("the steps of a load by plain tools, as text", total, _median(steps), per_mb),
         ]
         source = zips[0].parent
         names = [path.name for path in zips]
