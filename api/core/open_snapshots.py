@@ -54,7 +54,7 @@ class OpenSnapshot:
     states, by the key of their volume, `indexes` the index files; `newest` is None where no block
     is loaded; `captures` names the file of spam captures. One that is not whole, as files are lost,
     has none of these: no rows may be asked. `users` are the jobs that read it, and one more while
-    it is the newest.
+    it is the newest. `former` is the one before it, while this one is made.
     """
 
     catalog: Catalog
@@ -65,6 +65,7 @@ class OpenSnapshot:
     newest: Block | None = None
     captures: str | None = None
     users: int = 1
+    former: OpenSnapshot | None = None
     _built: dict[Hashable, object] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -98,6 +99,11 @@ class OpenSnapshot:
             self._built[name] = build(self)
         built: _Built = self._built[name]  # type: ignore[assignment]
         return built
+
+    def of_former(self, name: Hashable, kind: type[_Built]) -> _Built | None:
+        """What the one before has built under a name, while this one is made; None if nothing."""
+        built = self.former._built.get(name) if self.former else None
+        return built if isinstance(built, kind) else None
 
     def table(self, volume: Volume, table: str) -> HeldTable:
         """A table of a volume that has it."""
@@ -370,12 +376,14 @@ class OpenSnapshots:
             files={volume.key: attached(volume.database) for volume in catalog.snapshot.states},
             indexes=self._indexes.of(catalog),
             captures=attached(captures) if captures else None,
+            former=self._current,
         )
         with self._pool.session() as session, self._indexes.passing():
             snapshot.newest = _newest(session, snapshot)
             if self._prepare is not None:
                 with suppress(UnavailableError):  # who asks for the rows is told so
                     self._prepare(Reading(snapshot, session))
+        snapshot.former = None
         return snapshot
 
 

@@ -14,7 +14,7 @@ from api.core.relations import HeldTable
 from api.queries.cursors import Values
 from api.queries.pagination import Listing, Row
 from transforms.lookups.identities import Identities
-from transforms.lookups.repeated import repeated
+from transforms.lookups.repeated import Repeated, repeated
 
 # Fetched beyond a page, since a few rows are in two volumes.
 _SPARE_ROWS = 4
@@ -45,14 +45,13 @@ def written_again(reading: Reading, source: LatestSource) -> Mapping[bytes, int]
 
     Found once per snapshot.
     """
+    name = f"{source.table} written again"
 
-    def find(snapshot: OpenSnapshot) -> Mapping[bytes, int]:
-        tables = source.tables(snapshot)
-        if len(tables) < 2:
-            return {}
-        return repeated(Identities(table.lookups, table.table) for table in tables)
+    def find(snapshot: OpenSnapshot) -> Repeated:
+        identities = (Identities(table.lookups, table.table) for table in source.tables(snapshot))
+        return repeated(identities, snapshot.of_former(name, Repeated))
 
-    return reading.snapshot.once(f"{source.table} written again", find)
+    return reading.snapshot.once(name, find).times
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,26 +16,58 @@ _TOGETHER = 2**18
 _HIGHS = 2**64
 
 
-def repeated(identities: Iterable[Identities]) -> dict[bytes, int]:
-    """The last times, in microseconds, of rows that are held more than once.
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """The rows that are held more than once, in some volumes.
 
-    By identity, the 16 bytes of the MD5. Nearly all are there once, of which their first halves
-    tell that: nothing else is read where all are.
+    `times` are their last times, in microseconds, by identity, the 16 bytes of the MD5. `highs` are
+    the first halves of the identities of all rows, by the path of their index file.
     """
-    halves = [(volume, volume.highs) for volume in identities]
-    several = pa.concat_arrays(
-        [_array(b"", pa.uint64()), *_several([highs for _, highs in halves])]
-    )
+
+    highs: Mapping[Path, memoryview] = field(default_factory=dict)
+    times: Mapping[bytes, int] = field(default_factory=dict)
+
+
+def repeated(identities: Iterable[Identities], former: Repeated | None = None) -> Repeated:
+    """Find the rows that are held more than once; `former` is what was found of other volumes.
+
+    Nearly all are there once, of which their first halves tell that: nothing else is read where all
+    are, and nothing of the volumes that are known.
+    """
+    known, fresh = former.highs if former else {}, dict[Path, memoryview]()
+    volumes = dict[Path, Identities]()
+    for volume in identities:  # each is read before the next one is opened
+        path = volume.index.path
+        volumes[path] = volume
+        if path not in known:
+            fresh[path] = volume.highs
+    highs = {path: known[path] for path in volumes if path in known} | fresh
+    is_larger = len(highs) == len(known) + len(fresh)
+    if former and is_larger and _are_others(known.values(), fresh.values()):
+        return Repeated(highs, former.times)
+    several = pa.concat_arrays([_array(b"", pa.uint64()), *_several([*highs.values()])])
     if not len(several):
-        return {}
-    rows = pa.concat_tables(_rows(halves, several))
+        return Repeated(highs)
+    rows = pa.concat_tables(_rows([(volumes[path], highs[path]) for path in highs], several))
     counted = rows.group_by(["high", "low"]).aggregate([("written", "max"), ("written", "count")])
     found = counted.filter(pc.greater(counted.column("written_count"), 1))
     columns = (found.column(name).to_pylist() for name in ("low", "high", "written_max"))
-    return {
+    times = {
         low.to_bytes(8, "little") + high.to_bytes(8, "little"): written
         for low, high, written in zip(*columns, strict=True)
     }
+    return Repeated(highs, times)
+
+
+def _are_others(known: Iterable[memoryview], fresh: Iterable[memoryview]) -> bool:
+    """Whether all fresh numbers are there once, and none of them is known."""
+    numbers = _numbers(fresh).combine_chunks()
+    is_known = pc.is_in(_numbers(known), value_set=numbers)
+    return len(numbers.unique()) == len(numbers) and not pc.any(is_known).as_py()
+
+
+def _numbers(lists: Iterable[memoryview]) -> pa.ChunkedArray:
+    return pa.chunked_array([_array(each, pa.uint64()) for each in lists], pa.uint64())
 
 
 def _several(lists: Sequence[memoryview]) -> Iterator[pa.Array]:

@@ -54,16 +54,44 @@ def test_rows_of_several_volumes_are_found_with_their_last_times(seed: int, tmp_
         {halves: numbers.randrange(-5, 100) for halves in numbers.sample(pool, size)}
         for size in (0, 1, 150, 200, 400)
     ]
-    assert repeated(volumes_of(tmp_path, volumes)) == expected(volumes)
+    assert repeated(volumes_of(tmp_path, volumes)).times == expected(volumes)
     assert expected(volumes)
 
 
 def test_of_rows_that_are_in_one_volume_each_only_the_first_halves_are_read(tmp_path: Path) -> None:
     volumes = volumes_of(tmp_path, [{(1, 5): 3, (1, 6): 3}, {(2, 5): 4}])
-    assert repeated(volumes) == {}
-    assert repeated([]) == {}
+    assert repeated(volumes).times == {}
+    assert repeated([]).times == {}
     path = tmp_path / "halves.sqlite"
     with new_index(path) as file:
         write_fact(file, "withdrawals.highs", array("Q", [7, 8]).tobytes())
     halves = Identities(IndexFile(path, IndexConnections()), "withdrawals")
-    assert repeated([halves, *volumes[1:]]) == {}
+    assert repeated([halves, *volumes[1:]]).times == {}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_known_of_other_volumes_changes_nothing(seed: int, tmp_path: Path) -> None:
+    """Volumes come and go: some have only rows of their own, some have rows of others."""
+    numbers = random.Random(seed)
+    rows = [
+        {(numbers.randrange(2**64) if number % 3 else n, n): n for n in range(20)}
+        for number in range(12)
+    ]
+    volumes, known = volumes_of(tmp_path, rows), None
+    for _ in range(20):
+        chosen = sorted(numbers.sample(range(12), numbers.randrange(13)))
+        known = repeated([volumes[number] for number in chosen], known)
+        assert known.times == expected([rows[number] for number in chosen])
+    for number in range(12):
+        known = repeated(volumes[: number + 1], known)
+        assert known.times == expected(rows[: number + 1])
+
+
+def test_of_known_volumes_nothing_is_read_where_only_others_are_added(tmp_path: Path) -> None:
+    volumes = volumes_of(tmp_path, [{(1, 5): 3}, {(1, 5): 4, (2, 5): 4}, {(3, 5): 4}])
+    known = repeated(volumes[:2])
+    assert len(known.times) == 1
+    for volume in volumes[:2]:
+        volume.index.close()
+        volume.index.path.unlink()
+    assert repeated(volumes, known).times == known.times
