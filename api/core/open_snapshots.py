@@ -100,7 +100,7 @@ class OpenSnapshot:
         built: _Built = self._built[name]  # type: ignore[assignment]
         return built
 
-    def of_former(self, name: Hashable, kind: type[_Built]) -> _Built | None:
+    def former_result(self, name: Hashable, kind: type[_Built]) -> _Built | None:
         """What the one before has built under a name, while this one is made; None if nothing."""
         built = self.former._built.get(name) if self.former else None
         return built if isinstance(built, kind) else None

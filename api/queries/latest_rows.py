@@ -49,7 +49,7 @@ def written_again(reading: Reading, source: LatestSource) -> Mapping[bytes, int]
 
     def find(snapshot: OpenSnapshot) -> Repeated:
         identities = (Identities(table.lookups, table.table) for table in source.tables(snapshot))
-        return repeated(identities, snapshot.of_former(name, Repeated))
+        return repeated(identities, snapshot.former_result(name, Repeated))
 
     return reading.snapshot.once(name, find).times
 

@@ -302,4 +302,5 @@ def test_what_is_written_again_is_found_of_each_snapshot(tmp_path: Path) -> None
             kept.refresh()
             with kept.reading() as reading:
                 sizes.append(len(written_again(reading, LATEST)))
+                assert reading.snapshot.former is None  # it would keep all that were before it
     assert sizes == [0, 1, 2, 0]
