@@ -2,8 +2,8 @@
 
 Each CSV is inflated, hashed and written, by ISA-L and OpenSSL; DuckDB writes those of a table as
 Parquet, and CSV again from that, in memory without a bound; that is compared with the source and
-deflated by ISA-L. Nothing has a type, nothing can be looked up, and no rows are checked. The CSV
-need not be the same: plain DuckDB quotes other texts than PostgreSQL.
+deflated by ISA-L. Nothing has a type, nothing can be looked up, and no rows are checked. Not every
+CSV is the same: plain DuckDB quotes other texts than PostgreSQL.
 """
 
 from __future__ import annotations
@@ -23,16 +23,21 @@ _LOCAL_HEADER_BYTES = 30
 
 
 def plain_steps(zips: Sequence[Path], folder: Path) -> None:
-    """Take the steps for the history of segments, in a new folder, one thread."""
+    """Take the steps for the history of segments, in a new folder, one thread.
+
+    Raises `RuntimeError` where what was read is not what the ZIPs have, or nothing came back.
+    """
     folder.mkdir()
+    equal_bytes = 0
     for table, texts in _unpacked(zips, folder).items():
         joined = _rendered(texts, folder / table)
         deflater = isal_zlib.compressobj(1, wbits=_RAW_DEFLATE)
-        equal = 0
         for source, ours in zip(_bodies(texts), _bodies([joined]), strict=False):
-            equal += source == ours
+            equal_bytes += len(ours) if source == ours else 0
             deflater.compress(ours)
         deflater.flush()
+    if not equal_bytes:
+        raise RuntimeError("no CSV came back as it was: these are not the steps of a load")
 
 
 def _unpacked(zips: Sequence[Path], folder: Path) -> Mapping[str, list[Path]]:
@@ -45,11 +50,13 @@ def _unpacked(zips: Sequence[Path], folder: Path) -> Mapping[str, list[Path]]:
                 if kind == "history":
                     file.seek(info.header_offset + _LOCAL_HEADER_BYTES + len(info.filename))
                     texts[table].append(folder / f"{path.stem}-{table}.csv")
-                    _inflate(file.read(info.compress_size), texts[table][-1])
+                    if _inflate(file.read(info.compress_size), texts[table][-1]) != info.CRC:
+                        raise RuntimeError(f"{path.name}: {info.filename} has another CRC-32")
     return texts
 
 
-def _inflate(data: bytes, target: Path) -> None:
+def _inflate(data: bytes, target: Path) -> int:
+    """Write the text of a deflate stream; returns its CRC-32."""
     inflater, digest, crc = isal_zlib.decompressobj(wbits=_RAW_DEFLATE), hashlib.sha256(), 0
     with target.open("wb") as file:
         for start in range(0, len(data), _CHUNK):
@@ -57,6 +64,7 @@ def _inflate(data: bytes, target: Path) -> None:
             digest.update(piece)
             crc = isal_zlib.crc32(piece, crc)
             file.write(piece)
+    return crc
 
 
 def _rendered(texts: Sequence[Path], target: Path) -> Path:
