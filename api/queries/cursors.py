@@ -5,8 +5,9 @@ both ways. Inside, an id is its lower-case hex, as the warehouse holds it.
 
 A cursor says where a row stands in a listing, as opaque text that outlives snapshots: base64 of
 compact JSON with the network's own keys, so that its clients' cursors work. Where these are the
-same for two rows of a listing, a cursor has one key more; a cursor without it is still taken. A
-value is as the row has it: times are microseconds, ids and bytes lower-case hex.
+same for two rows of a listing, a cursor has one key more; those of order versions always have it. A
+cursor without it is still taken. A value is as the row has it: times are microseconds, ids and
+bytes lower-case hex.
 """
 
 from __future__ import annotations
@@ -172,6 +173,10 @@ class CursorFormat:
     def encode(self, values: Values) -> str:
         """The cursor of a row with these values: all of them, or the first `main`."""
         return self._encoded([values], min(len(values), len(self._names)))[0]
+
+    def encode_rows(self, rows: Sequence[Values]) -> list[str]:
+        """The cursors of rows that begin with these values, of all of them."""
+        return self._encoded(rows, len(self._names))
 
     def encode_main(self, rows: Sequence[Values]) -> list[str]:
         """The cursors of rows that begin with these values, of the first `main` of them."""

@@ -51,23 +51,15 @@ def list_order_versions(reading: Reading, request: Request) -> Page:
     if window.cursor and window.cursor[1] != order_id:
         raise InvalidArgumentError(Reason.INVALID_PAGINATION, "the cursor is of another order")
     few = _few_rows(reading, order_id)
-    if few is not None:
-        return _page_of_few(_versions(few), window)
-    many = _ManyVersions(reading, order_id)
-    section = cut(many, window, many.place(window), _own(window))
-    return page(section, [_CURSORS.encode(row) for row in section.rows], order)
-
-
-def _page_of_few(versions: Sequence[Row], window: Window) -> Page:
-    """Cut a page out of an order's versions, all of which are here, ascending."""
-    place = _place_among(versions, window)
-    section = cut(MemoryListing(versions, _key), window, place, _own(window))
-    times = [row[:_VERSION] for row in versions]
-    if len({*times}) == len(times):
-        return page(section, _CURSORS.encode_main(section.rows), order)
-    # The network's own keys do, unless several versions were written last in one block.
-    keys = (row[:_VERSION] if times.count(row[:_VERSION]) == 1 else row for row in section.rows)
-    return page(section, [_CURSORS.encode(key) for key in keys], order)
+    if few is None:
+        many = _ManyVersions(reading, order_id)
+        section = cut(many, window, many.place(window), _own(window))
+    else:
+        versions = _versions(few)
+        place = _place_among(versions, window)
+        section = cut(MemoryListing(versions, _key), window, place, _own(window))
+    # A version that is written again before the next page has another time: its number stays.
+    return page(section, _CURSORS.encode_rows(section.rows), order)
 
 
 def _few_rows(reading: Reading, order_id: str) -> Sequence[Row] | None:

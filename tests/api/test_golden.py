@@ -109,10 +109,10 @@ EXCEPTIONS: Sequence[Difference] = (
     Difference(23, r"/statistics/spam/fail", _refused(10000, "decoding 'fail'")),
 )
 COUNTS = {
-    "golden/api": {0: 308, 16: 3, 17: 37, 19: 35, 20: 8, 23: 1},
-    "golden/real": {0: 120, 19: 6},
+    "golden/api": {0: 307, 16: 3, 17: 38, 19: 35, 20: 8, 23: 1},
+    "golden/real": {0: 103, 17: 17, 19: 6},
 }
-"""How many answers differ by which decision; 0: none. 17 is about cursors of rows that tie too."""
+"""How many answers differ by which decision; 0: none. 17 is about cursors of rows that tie, and of order versions, too."""
 
 
 def _shared() -> Path:
@@ -160,7 +160,7 @@ def _decoded(cursor: str) -> dict[str, Any]:
 
 
 def _stripped(cursor: str) -> str:
-    """A cursor without the key that is added where the data node's own are not unique."""
+    """A cursor without the key that is added to the data node's own, which are not unique."""
     if not cursor:
         return cursor
     kept = {key: value for key, value in _decoded(cursor).items() if key not in _EXTRA_KEYS}
@@ -186,7 +186,8 @@ class Ties:
             return False
         for edge, place in zip(found["edges"], places, strict=True):
             rows = self._rows[recorded.listing, place]
-            if edge["node"] not in rows or (len(rows) == 1) != (edge["cursor"] == place):
+            is_same = len(rows) == 1 and "orders" not in ours
+            if edge["node"] not in rows or is_same != (edge["cursor"] == place):
                 return False
         info = {
             key: _stripped(value) if key.endswith("Cursor") else value

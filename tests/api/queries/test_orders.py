@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping, Sequence
+from itertools import product
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
 from api.core.open_snapshots import Reading
-from tests.api.answers_kit import Json, ask, page
-from tests.api.chain_kit import LONG_ORDER, LONG_VERSIONS, ODD_ORDER, ORDER, TIED_ORDER, small_chain
-from tests.segments_kit import block_time
+from tests.api.answers_kit import Json, ask, page, reading_of
+from tests.api.chain_kit import (
+    LONG_ORDER,
+    LONG_VERSIONS,
+    ODD_ORDER,
+    ORDER,
+    TIED_ORDER,
+    order_row,
+    small_chain,
+)
+from tests.segments_kit import Cell, block_time, table_rows
+from tests.transforms.warehouse_kit import history_segment
 
 _PATH = f"/api/v2/order/versions/{ORDER}"
 
@@ -19,6 +31,12 @@ _PATH = f"/api/v2/order/versions/{ORDER}"
 @pytest.fixture
 def chain() -> Reading:
     return small_chain()
+
+
+def _write_orders(folder: Path, first: int, rows: Sequence[Mapping[str, Cell]]) -> None:
+    """Write a segment of ten blocks with rows of orders."""
+    tables = {"orders": table_rows("orders", *rows)}
+    history_segment(folder, first=first, last=first + 9, tables=tables)
 
 
 def _versions(edges: list[Json]) -> list[str]:
@@ -131,10 +149,37 @@ def test_a_foreign_cursor_works_in_an_order_with_very_many_rows(chain: Reading) 
     assert page(chain, path)[0] == []
 
 
-def test_only_versions_of_one_block_have_the_version_in_their_cursors(chain: Reading) -> None:
-    edges, _ = page(chain, f"/api/v2/order/versions/{TIED_ORDER}")
-    cursors = [json.loads(base64.b64decode(edge["cursor"])) for edge in edges]
-    assert [cursor.get("version") for cursor in cursors] == [3, 2, None]
+def test_every_cursor_has_its_version(chain: Reading) -> None:
+    for order_id in (ORDER, TIED_ORDER, LONG_ORDER):
+        edges, _ = page(chain, f"/api/v2/order/versions/{order_id}?pagination.first=3")
+        cursors = [json.loads(base64.b64decode(edge["cursor"])) for edge in edges]
+        assert [str(cursor["version"]) for cursor in cursors] == _versions(edges)
+
+
+def test_versions_that_are_written_again_between_two_pages_come_once(tmp_path: Path) -> None:
+    # Each order has five versions in five blocks. Some are written again before the second page.
+    rewritten = {ORDER: (1,), TIED_ORDER: (2, 3), ODD_ORDER: (1, 2, 3, 4, 5)}
+    rows = [order_row(order_id, n, 2 * n) for order_id in rewritten for n in range(1, 6)]
+    _write_orders(tmp_path / "source", 1, rows)
+    walks = [*product(rewritten, (True, False), (True, False))]
+    with reading_of(tmp_path / "source", tmp_path / "warehouse") as reading:
+        first_pages = [page(reading, f"{_walked(*walk)}=2") for walk in walks]
+    again = [order_row(order_id, n, 29 - n) for order_id, all_ in rewritten.items() for n in all_]
+    _write_orders(tmp_path / "source", 21, again)
+    with reading_of(tmp_path / "source", tmp_path / "warehouse") as reading:
+        for walk, (edges, info) in zip(walks, first_pages, strict=True):
+            _, forward, newest = walk
+            place, cursor = ("after", "endCursor") if forward else ("before", "startCursor")
+            request = f"{_walked(*walk)}=9&pagination.{place}={quote(info[cursor])}"
+            rest, _ = page(reading, request)
+            seen = _versions([*edges, *rest] if forward else [*rest, *edges])
+            assert seen == [*("54321" if newest else "12345")], walk
+
+
+def _walked(order_id: str, forward: bool, newest: bool) -> str:
+    """The request for a page, without its size."""
+    query = f"pagination.newestFirst={str(newest).lower()}"
+    return f"/api/v2/order/versions/{order_id}?{query}&pagination.{'first' if forward else 'last'}"
 
 
 @pytest.mark.parametrize(
