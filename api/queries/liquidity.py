@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
-from api.core.api_errors import FailedError, Reason
+from api.core.api_errors import InvalidArgumentError, Reason
 from api.core.descriptors import Request, given
 from api.core.open_snapshots import OpenSnapshot, Reading
 from api.core.relations import HeldTable
@@ -51,12 +51,12 @@ _PLACES = {"party_id": 2, "market_id": 5, "reference": 12}
 def list_liquidity_provisions(reading: Reading, request: Request) -> Page:
     """List every row of a market's or a party's provisions, or the live ones only.
 
-    Raises `InvalidArgumentError`, and `FailedError` without a market and a party.
+    Raises `InvalidArgumentError`, also without a market and a party.
     """
     window = window_of(request, _CURSORS)
     filters = _filters(request)
     if not filters.keys() & {"market_id", "party_id"}:
-        raise FailedError(
+        raise InvalidArgumentError(
             Reason.LIQUIDITY_PROVISIONS, _inner(request, "market or party filters are required")
         )
     listing = _live(reading, filters) if request.live else _of_history(reading, filters)

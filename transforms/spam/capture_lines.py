@@ -1,7 +1,7 @@
 """One line of a spam capture: a core node's report of a party's counters, checked (spec 2.7).
 
-Whole numbers may come as text or as numbers and times as RFC 3339 or Unix nanoseconds; here they
-become numbers and RFC 3339 in UTC.
+Whole numbers may come as text or as numbers and times as RFC 3339 or Unix time in seconds,
+milliseconds, microseconds or nanoseconds; here they become numbers and RFC 3339 in UTC.
 """
 
 from __future__ import annotations
@@ -21,11 +21,15 @@ MAX_STATISTICS_BYTES = 4 * MAX_LINE_BYTES
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DIGITS = re.compile(r"[0-9]{1,78}", re.ASCII)
+_INTEGER = re.compile(r"-?[0-9]{1,78}", re.ASCII)
 _HEX = re.compile(r"([0-9a-fA-F]{2})+")
 _RFC3339 = re.compile(
     r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9})\d*)?(Z|[+-]\d\d:\d\d)", re.ASCII
 )
 _SECOND = 10**9
+# The unit of a Unix time follows from its size: as seconds this one is in the year 5138, in any
+# finer unit it is in March 1973.
+_MOST_SECONDS = 10**11
 
 
 class CaptureLineError(ValueError):
@@ -135,11 +139,25 @@ def _boolean(value: Any) -> bool:  # noqa: ANN401
 
 
 def _time(value: Any) -> str | None:  # noqa: ANN401
-    """A time as RFC 3339, None for a party that is not banned."""
-    if isinstance(value, str) and value and not _DIGITS.fullmatch(value):
-        return format_nanos(parse_nanos(value))
-    nanos = _whole(value or 0)
-    return format_nanos(nanos) if nanos else None
+    """A time as RFC 3339, None for a party that is not banned.
+
+    A time before 1970 is no ban: Go's "no time" is in the year 1.
+    """
+    if isinstance(value, str) and value and not _INTEGER.fullmatch(value):
+        nanos = parse_nanos(value)
+    else:
+        nanos = _unix_nanos(int(value) if isinstance(value, str) and value else value or 0)
+    return format_nanos(nanos) if nanos > 0 else None
+
+
+def _unix_nanos(time: int) -> int:
+    """A Unix time of any unit in nanoseconds."""
+    if type(time) is not int or time >= 2**64:
+        raise ValueError
+    unit = _SECOND
+    while unit > 1 and abs(time) * unit >= _MOST_SECONDS * _SECOND:
+        unit //= 1000
+    return time * unit
 
 
 _PARTY = _Value("hex, nor a name like 'network'", _party)

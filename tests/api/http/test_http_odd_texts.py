@@ -78,7 +78,7 @@ def test_a_cursor_with_half_a_pair_is_a_bad_cursor(served: Served, path: str, te
         (f"/api/v2/withdrawals?partyId={_RAW}", 400),
         (f"/api/v2/withdrawals?dateRange.startTimestamp={_RAW}", 400),
         (f"/api/v2/liquidity/provisions?partyId={_PARTY}&reference={_RAW}", 200),
-        (f"/api/v2/liquidity/provisions?reference={_RAW}", 500),
+        (f"/api/v2/liquidity/provisions?reference={_RAW}", 400),
         (f"/api/v2/node/signatures?id={_RAW}", 400),
         (f"/api/v2/statistics/spam/{_RAW}", 400),
         (f"/api/v2/stream/liquidity-provisions?partyId={_RAW}", 400),

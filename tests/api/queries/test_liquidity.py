@@ -76,11 +76,11 @@ def test_every_row_of_a_market_or_party_is_listed_or_the_live_ones(
     assert _shown(edges) == shown[::-1]
 
 
-@pytest.mark.parametrize("query", ["", "?reference=ref f1", "?marketId=&partyId="])
+@pytest.mark.parametrize("query", ["", "?reference=ref f1", "?live=true", "?marketId=&partyId="])
 def test_a_market_or_a_party_must_be_named(query: str) -> None:
     status, body = ask(small_chain(), f"{_PATH}{query}")
     (detail,) = body["details"]
-    assert (status, body["code"], detail["code"]) == (500, 13, 280001)
+    assert (status, body["code"], detail["code"]) == (400, 3, 280001)
     assert detail["inner"].endswith("market or party filters are required")
 
 
