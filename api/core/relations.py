@@ -36,7 +36,7 @@ class HeldTable:
         if isinstance(self.place, str):
             return self.place
         files = [self.place] if self.place else []
-        return rows_sql(self.table, self.shape.column_list(), files, self.shape.raw)
+        return rows_sql(self.table, self.shape.column_list(), files)
 
     @property
     def lookups(self) -> IndexFile:

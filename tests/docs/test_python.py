@@ -9,7 +9,8 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,11 @@ import pytest
 import strata
 from strata import exports, history, rows
 from strata.history import History
+from strata.rows import Rows
+from tests.command_kit import run_strata
 from tests.segments_kit import block_time, build_segment, pg_csv, table_rows
 from tests.transforms.warehouse_kit import load_folder
+from transforms.duck import read_only_connection
 from transforms.errors import ConfigError, IntegrityError, RangeError
 from transforms.tables.registry import HISTORY_TABLES, known_tables
 
@@ -133,6 +137,59 @@ def test_amounts_and_times_are_exact_in_every_library(opened: History) -> None:
         count = opened.sql(f"select count(*) from balances where balance = {amount}").arrow()
         found = balances.polars().filter(pl.col("balance") == Decimal(amount)).select(pl.len())
         assert found.collect().item() == count[0][0].as_py()
+
+
+_NO_PYTHON_TIME = ("infinity", "-infinity", "10000-01-01 00:00:00+00", "0001-12-31 23:00:00+00 BC")
+_TIMES = (*_NO_PYTHON_TIME, "9999-12-31 23:59:59.998999+00", "0001-01-01 00:00:00+00")
+
+
+@pytest.mark.parametrize("table", ["orders", "accounts", "balances"])
+def test_a_time_that_python_does_not_have_is_null_beside_its_text(
+    tmp_path: Path, table: str
+) -> None:
+    column = "expires_at" if table == "orders" else "vega_time"
+    cells = [{column: time} for time in (*_TIMES, block_time(1))]
+    build_segment(tmp_path / "source", last=3, tables={table: table_rows(table, *cells)})
+    assert load_folder(tmp_path / "warehouse", tmp_path / "source").failures == []
+    path = tmp_path / "c-orders-1-3.zip"
+    with zipfile.ZipFile(path, "w") as made:
+        made.writestr("c-orders-1-1-3.csv", pg_csv(*table_rows("orders", *cells)))
+    copied = run_strata("copy", str(tmp_path / "copy"), "--warehouse", str(tmp_path / "warehouse"))
+    assert copied.returncode == 0, copied.stderr
+    with (
+        strata.open(tmp_path / "warehouse") as found,
+        strata.read_export(path) as export,
+        read_only_connection(tmp_path / "copy") as copy,
+    ):
+        all_rows = [found.table(table), found.sql(f"select * from {table}")]
+        _assert_times([*all_rows, *([export] if table == "orders" else [])], column)
+        utc = f"select {column}, {column}_date, utc({column}) from {table} order by _row"
+        plain = [row[column] for row in all_rows[0].arrow().sort_by("_row").to_pylist()]
+        for con in (found.con, copy):
+            assert [row[0] for row in con.sql(utc).fetchall()] == plain
+            texts = con.sql(f"select {column} from exact.{table} order by _row").fetchall()
+            assert [text for (text,) in texts] == [*_TIMES, block_time(1)]
+            unfit = con.sql("select * from strata.unfit").fetchall()
+            assert unfit == [(table, column, len(_NO_PYTHON_TIME))]
+
+
+def _assert_times(all_rows: Sequence[Rows], column: str) -> None:
+    """Each library has the times that Python has, and the texts of the others."""
+    for rows_ in all_rows:
+        arrow, frame = rows_.arrow(), rows_.polars().collect()
+        micros = arrow[column].cast(pa.int64()).to_pylist()
+        for values in (
+            arrow[column].to_pylist(),
+            frame[column].to_list(),
+            [value for (value,) in rows_.relation().project(column).fetchall()],
+        ):
+            years = [value and value.astimezone(UTC).year for value in values]
+            assert years == [*[None] * len(_NO_PYTHON_TIME), 9999, 1, 2023]
+        assert [value is None for value in micros] == [year is None for year in years]
+        texts = [dict(raw or ()).get(column) for raw in arrow["_raw"].to_pylist()]
+        assert tuple(texts[: len(_NO_PYTHON_TIME)]) == _NO_PYTHON_TIME
+        late = pl.col(column) > datetime(2000, 1, 1, tzinfo=UTC)
+        assert rows_.polars().filter(late).select(pl.len()).collect().item() == 2
 
 
 def test_polars_joins_two_tables_of_one_history(opened: History) -> None:

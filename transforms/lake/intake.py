@@ -101,15 +101,14 @@ def take_state(backing: Backing, manifest: Path, tables: Mapping[str, Path]) -> 
 def _state_table(con: Connection, receipt: Receipt, path: Path, scratch: Path) -> Receipt:
     """Write a table of a state from a file of the lake; the receipt with its counts of texts.
 
-    The file may be of an earlier segment, since which the rows are the same. Of times that Parquet
-    does not hold it has texts, which the publisher's state need not have. Raises `IntegrityError`
-    where it has other columns.
+    The file may be of an earlier segment, since which the rows are the same. Raises
+    `IntegrityError` where it has other columns.
     """
     table, columns, first = receipt.table, receipt.schema.columns, receipt.blocks.first
     with readable_file(path, scratch):
         if problem := types_problem(con, path, file_columns(table, columns)):
             raise IntegrityError(f"{path.name}: {problem}")
-        rows, name = rows_sql(table, columns, [path], {c.name for c in columns}), quote_name(table)
+        rows, name = rows_sql(table, columns, [path]), quote_name(table)
         con.execute(
             f"create table state.main.{name} as select * replace ({first}::bigint as _segment) "  # noqa: S608 - quoted
             f"from {rows} order by _row"

@@ -20,12 +20,19 @@ class Conversion:
     """One PostgreSQL type in DuckDB: the column type, text to value, value to text, both as SQL.
 
     `faithful` says as SQL which texts the type holds, where rendering them back need not decide it.
+    `bounded` is SQL from a value to the same value, or to NULL if some readers cannot show it.
     """
 
     type: str
     parse: Callable[[str], str]
     render: Callable[[str], str]
     faithful: Callable[[str], str] | None = None
+    bounded: Callable[[str], str] | None = None
+
+
+# Python, Delta tables and most engines know only the years 1 to 9999. Where readers have
+# milliseconds, the greatest time of a file rounded up is one of the same year.
+_FIRST_TIME, _LAST_TIME = "0001-01-01 00:00:00+00", "9999-12-31 23:59:59.999+00"
 
 
 def _same(sql: str) -> str:
@@ -40,10 +47,12 @@ def _cast(type_name: str) -> Conversion:
 
 def _render_time(sql: str) -> str:
     # Independent of the session's time zone, unlike a plain cast, so that views may use it too.
-    return (
-        f"case when isfinite({sql}) then make_timestamp(epoch_us({sql}))::varchar || '+00' "
-        f"else {sql}::varchar end"
-    )
+    return f"make_timestamp(epoch_us({sql}))::varchar || '+00'"
+
+
+def _bounded_time(sql: str) -> str:
+    within = f"between timestamptz '{_FIRST_TIME}' and timestamptz '{_LAST_TIME}'"
+    return f"case when {sql} {within} then {sql} end"
 
 
 def _render_double(sql: str) -> str:
@@ -81,7 +90,10 @@ _CONVERSIONS = {
     "hugeint": _cast("DECIMAL(38,0)"),
     "numeric(1000,16)": _cast("DECIMAL(38,16)"),
     "timestamp with time zone": Conversion(
-        "TIMESTAMPTZ", lambda text: f"try_cast({text} as timestamptz)", _render_time
+        "TIMESTAMPTZ",
+        lambda text: f"try_cast({text} as timestamptz)",
+        _render_time,
+        bounded=_bounded_time,
     ),
     "boolean": _BOOLEAN,
     "jsonb": _cast("JSON"),
@@ -122,9 +134,9 @@ def typed_rows(
 ) -> str:
     """SQL from rows of text columns to typed ones, `own` (expression, name) and the `_raw` map.
 
-    `_raw` has, column name to text, the cells whose value does not render back to their text.
-    Unless `exact`, that is not tested, and it has those that are none of their type: what comes is
-    right if all of it renders back.
+    `_raw` has, by column, the texts of cells whose value does not render back to their text, and of
+    times that are infinite or outside the years 1 to 9999. Unless `exact`, it has those without a
+    value and such times: the rows are right if all of them render back.
     """
     # Under other names inside, so that no column of a source can be taken for another.
     inner, outer, cells = [*own], [(quote_name(name), name) for _, name in own], []
@@ -136,6 +148,7 @@ def typed_rows(
         if how is not TEXT:
             alias = f"_value{number}"
             inner.append((_value(how, quote_name(column.name), exact=exact), alias))
+            alias = how.bounded(alias) if how.bounded else alias
             cells.append((column.name, text, f"{text} is not null and {alias} is null"))
         outer.append((alias, column.name))
     select = select_list([*outer, (raw_map(cells), "_raw")])

@@ -1,18 +1,16 @@
 """The columns of a data file: how each column of a CSV lies in Parquet.
 
 It has the types that Delta tables and the engines that read them share. What they cannot hold
-stands as text in the row's `_raw` map, beside the texts that no type of DuckDB holds, so that
-nothing is lost (spec 2.8): times that are infinite or outside the years 1 to 9999, of which the
-last millisecond is left out.
+stands as text in the row's `_raw` map (`transforms.tables.conform`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from transforms.duck import quote_name
-from transforms.tables.conform import conversion, raw_map, rendered
+from transforms.tables.conform import conversion
 from transforms.tables.dialect import select_list
 from transforms.tables.registry import Column
 
@@ -34,8 +32,6 @@ _DUCK_TYPES = {
     "long": "BIGINT",
     "timestamp": "TIMESTAMP WITH TIME ZONE",
 }
-# Where readers have milliseconds, the greatest time of a file rounded up is one of the same year.
-_FIRST_TIME, _LAST_TIME = "0001-01-01 00:00:00+00", "9999-12-31 23:59:59.999+00"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,31 +70,10 @@ def _file_column(table: str, column: Column) -> FileColumn:
 def file_rows(table: str, columns: Sequence[Column], rows: str) -> str:
     """SQL from typed rows (a relation) to those of a data file."""
     values = [(_value(table, column), column.name) for column in columns]
-    texts = raw_map([*_texts(table, columns)])
-    # Few rows have such cells; the two maps are joined only for those.
-    raw = (
-        "case when _raw is null then _texts when _texts is null then _raw "
-        "else map_concat(_raw, _texts) end"
-    )
-    select = select_list([*values, ("_segment", "_segment"), ("_row", "_row"), (raw, "_raw")])
-    return f"select {select} from (select *, {texts} as _texts from {rows})"  # noqa: S608 - quoted
+    return f"select {select_list([*values, *((name, name) for name in OWN_TYPES)])} from {rows}"  # noqa: S608 - quoted
 
 
 def _value(table: str, column: Column) -> str:
+    """SQL for a column of a CSV: JSON is text in the file."""
     name = quote_name(column.name)
-    kind = conversion(table, column).type
-    if kind == "TIMESTAMPTZ":
-        return f"case when {_is_readable(name)} then {name} end"
-    return f"{name}::varchar" if kind == "JSON" else name
-
-
-def _is_readable(name: str) -> str:
-    return f"{name} between timestamptz '{_FIRST_TIME}' and timestamptz '{_LAST_TIME}'"
-
-
-def _texts(table: str, columns: Sequence[Column]) -> Iterator[tuple[str, str, str]]:
-    """The times that go into `_raw`, as (column name, text, condition) in SQL."""
-    for column in columns:
-        if conversion(table, column).type == "TIMESTAMPTZ":
-            name, text = quote_name(column.name), rendered(table, column, raw=False)
-            yield column.name, text, f"{name} is not null and not ({_is_readable(name)})"
+    return f"{name}::varchar" if conversion(table, column).type == "JSON" else name

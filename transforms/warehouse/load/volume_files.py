@@ -105,7 +105,7 @@ def _times(con: Connection, shape: Shape, path: Path) -> Times | None:
         return None
     ((first, last),) = con.execute(
         "select epoch_us(min(vega_time)), epoch_us(max(vega_time)) "  # noqa: S608 - quoted
-        f"from {rows_sql('blocks', shape.column_list(), [path])} where isfinite(vega_time)"
+        f"from {rows_sql('blocks', shape.column_list(), [path])}"
     ).fetchall()
     return None if first is None else (first, last)
 
@@ -132,7 +132,7 @@ def _sources(data: Mapping[str, Path], shapes: Mapping[str, Shape]) -> dict[str,
     for table, shape in shapes.items():
         columns = shape.column_list()
         files = [data[name] for name in (table, ALL_TABLES) if name in data]
-        rows = rows_sql(table, columns, files, shape.raw)
+        rows = rows_sql(table, columns, files)
         sources[table] = LookupSource(table, columns, rows, is_empty=not files)
     return sources
 

@@ -8,7 +8,7 @@ the CSV's own columns with DuckDB's types, then `_segment`, `_row` and `_raw`.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from uuid import uuid4
 
@@ -78,20 +78,17 @@ def joined_sql(
     return f"select {select_list([*cells, *_OWN])} from {source}"  # noqa: S608 - quoted
 
 
-def rows_sql(
-    table: str, columns: Iterable[Column], files: Sequence[Path] | str, raw: Container[str] = ()
-) -> str:
+def rows_sql(table: str, columns: Iterable[Column], files: Sequence[Path] | str) -> str:
     """SQL for the rows of data files, or of files of state, as a relation with columns of CSVs.
 
     `files` are files that all have the columns, or SQL for a list of data files; none have no rows.
-    Times that Parquet does not hold are NULL, but in columns of `raw`, which may have such.
     """
     if not files:
         return empty_sql(table, columns)
     if not isinstance(files, str) and files[0].suffix == ".duckdb":
         return state_sql(table, quote_files(files))
     source = file_sql(files if isinstance(files, str) else quote_files(files))
-    values = [(_value(table, column, raw), column.name) for column in columns]
+    values = [(_value(table, column), column.name) for column in columns]
     return f"(select {select_list([*values, *_OWN])} from {source})"  # noqa: S608 - quoted
 
 
@@ -111,10 +108,7 @@ def empty_sql(table: str, columns: Iterable[Column]) -> str:
     return f"(select {values} where false)"
 
 
-def _value(table: str, column: Column, raw: Container[str]) -> str:
-    """SQL for a column of a CSV: JSON is text in the file, odd times are texts in `_raw`."""
-    name, kind = quote_name(column.name), conversion(table, column).type
-    text = f"_raw[{quote_text(column.name)}]"
-    if kind == "TIMESTAMPTZ" and column.name in raw:
-        return f"coalesce({name}, try_cast({text} as timestamptz))"
-    return f"{name}::json" if kind == "JSON" else name
+def _value(table: str, column: Column) -> str:
+    """SQL for a column of a CSV: JSON is text in the file."""
+    name = quote_name(column.name)
+    return f"{name}::json" if conversion(table, column).type == "JSON" else name

@@ -65,7 +65,7 @@ class ViewedTable:
         for files, columns in self.groups():
             there.update(columns)
             names = listed(files)
-            reader = rows_sql(self.name, columns, names, self.shape.raw)
+            reader = rows_sql(self.name, columns, names)
             if _is_state(files[0]):
                 reader = state_sql(self.name, names)
             elif self.as_of is not None:

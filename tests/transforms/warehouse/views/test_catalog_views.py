@@ -48,7 +48,7 @@ def _asked(views: Path, query: str, zone: str) -> list[str]:
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo"])
 def test_dates_and_times_in_utc_are_the_same_in_every_time_zone(tmp_path: Path, zone: str) -> None:
-    times = ["2023-06-01 00:00:00+00", "2023-06-01 23:59:59.999999+00", "infinity", "-infinity"]
+    times = ["2023-06-01 00:00:00+00", "2023-06-01 23:59:59.999999+00", "infinity"]
     cells = [{"expires_at": time} for time in times]
     history_segment(
         tmp_path / "source", last=10, tables={"orders": table_rows("orders", *cells, first=1)}
@@ -64,10 +64,9 @@ def test_dates_and_times_in_utc_are_the_same_in_every_time_zone(tmp_path: Path, 
         zone,
         str(
             [
-                ("-infinity", "-infinity"),
                 (day, f"{day} 00:00:00"),
                 (day, f"{day} 23:59:59.999999"),
-                ("infinity", "infinity"),
+                (None, None),
             ]
         ),
     ]
@@ -88,6 +87,7 @@ def test_dates_and_utc_are_found_where_the_views_are_attached(held: Held) -> Non
 
 def test_unfit_lists_the_cells_that_are_null_in_the_views(held: Held) -> None:
     assert query(held.warehouse, "from strata.unfit") == [
+        ("orders", "expires_at", 7),
         ("orders", "price", 1),
         ("withdrawals", "amount", 1),
     ]
