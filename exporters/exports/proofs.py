@@ -1,8 +1,7 @@
 """What was found intact, on record for every process of a machine.
 
-Splicing copies bytes and would not notice that one has flipped, so each ZIP is read through once
-against its recorded hash. That is not done again while its file is the same (size, time, inode; in
-a bucket the ETag), whichever command, run or server asks.
+Each ZIP is read through once against its recorded hash. That is not done again while its file is
+the same (size, time, inode; in a bucket the ETag), whichever command, run or server asks.
 The record is a small SQLite database; it may be deleted at any time, and then everything is read
 once more.
 """
@@ -24,7 +23,7 @@ _Result = TypeVar("_Result")
 
 _WAIT_SECONDS = 10.0
 _TABLE = """
-    create table if not exists proofs (
+    create table if not exists proven (
         place text primary key, state text not null, recorded text not null, digest text not null
     ) without rowid
 """
@@ -36,8 +35,8 @@ class Proof:
 
     `place` is its address, `state` the version that the file system or the store gave it (empty:
     none), `recorded` the hash that it was held against (of a ZIP, or of the CSV in it), `digest`
-    what its own bytes hash to, where somebody wants to know it: a SHA-256, or of each block of an
-    object the CRC-32 (`exporters.zips.sources.ObjectSource`).
+    the CRC-32 of each of its blocks (`exporters.exports.proven_source`); the SHA-256 of a local part
+    follows them.
     """
 
     place: str
@@ -65,7 +64,7 @@ class Proofs:
     def find_each(self, asked: Sequence[Proof]) -> list[Proof | None]:
         """The proofs of places, each in its very state against its recorded hash, or None."""
         places = [proof.place for proof in asked]
-        sql = f"select * from proofs where place in ({', '.join('?' * len(places))})"  # noqa: S608
+        sql = f"select * from proven where place in ({', '.join('?' * len(places))})"  # noqa: S608
         rows = (Proof(*row) for row in self._run(lambda con: con.execute(sql, places).fetchall()))
         proofs = {(row.place, row.state, row.recorded): row for row in rows}
         return [proofs.get((proof.place, proof.state, proof.recorded)) for proof in asked]
@@ -74,8 +73,12 @@ class Proofs:
         """Remember proofs in the place of earlier ones; an empty state identifies nothing."""
         rows = [(p.place, p.state, p.recorded, p.digest) for p in proofs if p.state]
         if rows:
-            insert = "insert or replace into proofs values (?, ?, ?, ?)"
+            insert = "insert or replace into proven values (?, ?, ?, ?)"
             self._run(lambda con: con.executemany(insert, rows))
+
+    def forget(self, place: str) -> None:
+        """Remove the proof of a place, if there is one."""
+        self._run(lambda con: con.execute("delete from proven where place = ?", [place]))
 
     def close(self) -> None:
         """Close the file; it is opened again when somebody asks."""

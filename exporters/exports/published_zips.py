@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from exporters.archive.archive import Archive
 from exporters.archive.csv_columns import CsvColumns, ZipRow
 from exporters.archive.entries import Entry
 from exporters.exports.copies import DamagedCopyError
 from exporters.exports.proofs import Proof, Proofs
+from exporters.exports.proven_source import ProvenSource, digests
 from exporters.zips.container import Member, directory
 from exporters.zips.parts import PartColumns, PartRef
-from exporters.zips.sources import (
-    ByteSource,
-    ObjectSource,
-    block_crcs,
-    read_exactly,
-)
+from exporters.zips.sources import ByteSource, read_exactly
 from transforms.errors import IntegrityError
-from transforms.stores.store import CHUNK_BYTES
-
-_CRC_DIGITS = 8
 
 
 class PublishedCopy:
@@ -65,6 +57,9 @@ class PublishedCopy:
         """
         try:
             return self.prove().read(offset, length)
+        except IntegrityError:
+            self._prover.suspects.add(self.name)
+            raise
         except FileNotFoundError as error:
             raise IntegrityError(f"{self.name} went while it was read: ask again") from error
 
@@ -124,11 +119,7 @@ class ZipProver:
             digest = _checked_crcs(source, copy)
             proof = Proof(state.place, state.state, state.recorded, digest)
             fresh.append(proof)
-        if not isinstance(source, ObjectSource):
-            return source
-        digits = proof.digest
-        crcs = (digits[at : at + _CRC_DIGITS] for at in range(0, len(digits), _CRC_DIGITS))
-        return replace(source, crcs=tuple(int(crc, 16) for crc in crcs))
+        return ProvenSource(source, proof, self.proofs)
 
 
 def published_copy(archive: Archive, entry: Entry, proofs: Proofs) -> PublishedCopy:
@@ -159,15 +150,10 @@ def published_columns(csvs: CsvColumns, rows: Sequence[int], prover: ZipProver) 
 
 def _checked_crcs(source: ByteSource, copy: PublishedCopy) -> str:
     """The CRC-32 of each block, in hex, of a ZIP that is what the index says."""
-    digest = hashlib.sha256()
-    data, crcs = b"", ""
-    for offset in range(0, source.size, CHUNK_BYTES):
-        data = source.read(offset, min(CHUNK_BYTES, source.size - offset))
-        digest.update(data)
-        crcs += "".join(f"{crc:0{_CRC_DIGITS}x}" for crc in block_crcs(data))
-    if digest.hexdigest() != copy.version:
-        raise _damage(copy, f"hashes to {digest.hexdigest()}, the index says {copy.version}")
-    if not _has_directory(source, copy.zip.member, data):
+    sha256, crcs, tail = digests(source)
+    if sha256 != copy.version:
+        raise _damage(copy, f"hashes to {sha256}, the index says {copy.version}")
+    if not _has_directory(source, copy.zip.member, tail):
         raise _damage(copy, "has other runs than the index says")
     return crcs
 

@@ -6,6 +6,7 @@ add up. A spliced ZIP carries the same private fields, so it serves as a bigger 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,6 @@ from exporters.zips.runs import STREAM_END
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 from transforms.files import new_file
-from transforms.stores.store import content_sha256
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +93,19 @@ def write_hashed(
 ) -> str:
     """Write the ZIP to `path` and its hash to `<path>.sha256`; returns the hash, in hex.
 
-    The file is read again for it: what is hashed is what lies there. Raises what `Layout.write`
-    raises.
+    It is the hash of the proven bytes: a disk that changes them does not change the hash. Raises
+    what `Layout.write` raises.
     """
     beside = path.with_name(f"{path.name}.sha256")
     beside.unlink(missing_ok=True)  # until the ZIP is there it is that of an earlier one
-    layout.write(path, scratch, progress=progress)
-    sha256 = content_sha256(path)
+    digest = hashlib.sha256()
+
+    def hashed(block: bytes) -> None:
+        digest.update(block)
+        progress(len(block))
+
+    layout.write(path, scratch, progress=hashed)
+    sha256 = digest.hexdigest()
     with new_file(beside, scratch) as file:
         file.write(f"{sha256}  {path.name}\n".encode())
     return sha256

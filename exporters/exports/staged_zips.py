@@ -9,6 +9,7 @@ from pathlib import Path
 
 from exporters.exports.copies import DamagedCopyError
 from exporters.exports.proofs import Proof, Proofs
+from exporters.exports.proven_source import ProvenSource, digests
 from exporters.zip_names import csv_name
 from exporters.zips.container import Member
 from exporters.zips.parts import PartRef, read_parts
@@ -18,12 +19,12 @@ from exporters.zips.staging import PartStage
 from transforms.errors import IntegrityError
 from transforms.files import file_version
 from transforms.scratch import scratch_folder
-from transforms.stores.store import content_sha256
 from transforms.tables.dialect import header_line
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.load.rendering import rendered_body
 from transforms.warehouse.manifests.receipts import Receipt
 
+_SHA256_DIGITS = 64
 _REMEDY = "delete it: it is rendered from the warehouse again"
 
 
@@ -46,13 +47,14 @@ def staged_part(stage: PartStage, receipt: Receipt, proofs: Proofs) -> PartRef:
             proofs.keep(proof)
     except (IntegrityError, ValueError) as error:
         raise DamagedCopyError(source.name, f"is damaged ({error}): {_REMEDY}") from error
-    return replace(part, source=replace(source, version=proof.digest))
+    versioned = replace(source, version=proof.digest[-_SHA256_DIGITS:])
+    return replace(part, source=ProvenSource(versioned, proof, proofs))
 
 
 def _proof(stage: PartStage, source: LocalSource, member: Member, receipt: Receipt) -> Proof:
     """The proof of a part that hashes to what was recorded, and holds the receipt's text."""
     chain_id, table, blocks = receipt.segment.chain_id, receipt.table, receipt.blocks
-    sha256, recorded = content_sha256(source.path), stage.sha256(chain_id, table, blocks)
+    recorded, (sha256, crcs, _) = stage.sha256(chain_id, table, blocks), digests(source)
     if sha256 != recorded:
         raise IntegrityError(f"it hashes to {sha256}, not to {recorded} as when it was written")
     digest = hashlib.sha256()
@@ -62,7 +64,7 @@ def _proof(stage: PartStage, source: LocalSource, member: Member, receipt: Recei
     expected = (name, receipt.rows, receipt.sha256)
     if (member.name, member.rows, digest.hexdigest()) != expected:
         raise IntegrityError(f"it does not hold {table} of segment {blocks}")
-    return Proof(source.name, source.state, receipt.sha256, sha256)
+    return Proof(source.name, source.state, receipt.sha256, crcs + sha256)
 
 
 def render_part(

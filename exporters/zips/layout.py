@@ -125,14 +125,14 @@ class Layout:
         scratch: Path | None = None,
         *,
         durable: bool = True,
-        progress: Callable[[int], object] = lambda _bytes: None,
+        progress: Callable[[bytes], object] = lambda _block: None,
     ) -> None:
         """Write the ZIP to `path`, which appears whole or not at all (see `new_file`).
 
-        `progress` is called with the bytes written since its last call. Raises `IntegrityError`
-        where a source is short.
+        `progress` is called with each written block. Raises `IntegrityError` where a source is
+        short.
         """
         with new_file(path, scratch, durable=durable) as out:
             for block in self.read():
                 out.write(block)
-                progress(len(block))
+                progress(block)

@@ -6,16 +6,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
-from zlib import crc32
 
 from transforms.errors import BusyError, IntegrityError
 from transforms.files import check_version, file_version
 from transforms.objects import ObjectInfo, ObjectReader
-
-BLOCK_BYTES = 256 * 1024
-"""How many bytes of an object one CRC-32 is about."""
-
-_TRIES = 3
 
 
 class ByteSource(Protocol):
@@ -82,16 +76,11 @@ class LocalSource:
 
 @dataclass(frozen=True, slots=True)
 class ObjectSource:
-    """An object in a store; with `state`, its version there, no other bytes are read.
-
-    With `crcs`, bytes are held, each time they come, against the CRC-32 of their block: a network
-    may change what a store sends, and nothing else tells.
-    """
+    """An object in a store; with `state`, its version there, no other bytes are read."""
 
     reader: ObjectReader
     info: ObjectInfo
     state: str | None = None
-    crcs: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -109,30 +98,8 @@ class ObjectSource:
         return self.info.version
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return up to `length` bytes from `offset`.
-
-        Raises `IntegrityError` where blocks with a CRC-32 arrive changed each time.
-        """
-        key, size = self.info.key, self.info.size
-        if not self.crcs:
-            return self.reader.read(key, offset, length, version=self.state)
-        first = offset // BLOCK_BYTES
-        begin, end = first * BLOCK_BYTES, min(offset + length, size)
-        stop = min(-(-end // BLOCK_BYTES) * BLOCK_BYTES, size)
-        for _ in range(_TRIES):
-            data = self.reader.read(key, begin, max(stop - begin, 0), version=self.state)
-            if block_crcs(data) == self.crcs[first : first + -(-len(data) // BLOCK_BYTES)]:
-                return data[offset - begin : end - begin]
-        raise IntegrityError(
-            f"{self.name} arrives with other bytes from {begin} to {stop} than it was proven to "
-            "have, each time: look for what changes them, a proxy or a network card, or use https"
-        )
-
-
-def block_crcs(data: bytes) -> tuple[int, ...]:
-    """The CRC-32 of each block of bytes that begin with one."""
-    view = memoryview(data)
-    return tuple(crc32(view[at : at + BLOCK_BYTES]) for at in range(0, len(data), BLOCK_BYTES))
+        """Return up to `length` bytes from `offset`."""
+        return self.reader.read(self.info.key, offset, length, version=self.state)
 
 
 def read_exactly(source: ByteSource, offset: int, length: int) -> bytes:

@@ -23,6 +23,7 @@ from pipelines.commands.group import COMMANDS
 from pipelines.settings import Settings
 from pipelines.site.loading import load_segments
 from pipelines.site.site import Site
+from tests.damage_kit import rot
 from tests.minisign_kit import PUBLIC_KEY, SECRET_KEY
 from tests.pipelines.command_kit import call, places
 from tests.pipelines.kit import make_segment, site_settings
@@ -282,6 +283,26 @@ def test_a_dry_run_says_exactly_what_the_export_will_be(
         info.compress_size,
         info.CRC,
     )
+
+
+def test_an_export_never_sends_a_bit_that_flipped(
+    strata: Strata, published: Settings, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(published.warehouse, tmp_path / "warehouse")
+    archive = Path(shutil.copytree(published.archive, tmp_path / "archive"))
+    at = ("--warehouse", folder, "--archive", archive)
+    out, name = tmp_path / "out", f"{KIT_CHAIN}-orders-1-20.zip"
+    words = ("export", "orders", 1, 20, "--out", out, *at)
+    assert strata(*words).code == 0
+    right = (out / name).read_bytes()
+    rot(archive / KIT_CHAIN / "orders" / f"{KIT_CHAIN}-orders-1-10.zip")
+    done = strata(*words)
+    assert (done.code, "orders-1-10.zip no longer has the bytes" in done.err) == (5, True)
+    assert not (out / f"{name}.sha256").exists()
+    done = strata(*words)
+    assert (done.code, "The rows are taken from another copy" in done.err) == (0, True)
+    assert (out / name).read_bytes() == right
+    subprocess.run(["sha256sum", "-c", f"{name}.sha256"], cwd=out, check=True)
 
 
 def test_an_export_takes_times_and_says_what_it_took(at_published: Strata) -> None:

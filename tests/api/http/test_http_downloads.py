@@ -21,6 +21,7 @@ from tests.api.message_types import TABLE_NUMBERS
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import CHAIN, SECOND, Site
 from tests.cases import each_of
+from tests.damage_kit import rot
 from tests.segments_kit import expected_member, table_rows
 from tests.transforms.warehouse_kit import history_segment
 from transforms.block_range import BlockRange
@@ -290,7 +291,7 @@ def published_site(wide_site: Site, tmp_path: Path) -> Site:
 
 
 @pytest.mark.usefixtures("lazily")
-@pytest.mark.parametrize("how", ["flipped", "gone"])
+@pytest.mark.parametrize("how", ["flipped", "rotten", "gone"])
 def test_a_copy_found_damaged_under_way_breaks_the_connection_and_is_not_taken_again(
     published_site: Site, how: str
 ) -> None:
@@ -299,6 +300,8 @@ def test_a_copy_found_damaged_under_way_breaks_the_connection_and_is_not_taken_a
         whole = _fetch(served, _TWO)
         if how == "flipped":
             _flip(path, path.stat().st_size // 2)
+        elif how == "rotten":
+            rot(path)
         else:
             path.unlink()
         got = bytearray()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -27,6 +27,7 @@ from tests.api.rpc.kit import (
 from tests.api.server_kit import Served, serving, settings
 from tests.api.site_kit import CHAIN, MARKETS, PARTIES, SECOND, Site
 from tests.cases import each_of
+from tests.damage_kit import rot
 from tests.waiting import wait_until
 from transforms.block_range import BlockRange
 from transforms.tables.registry import HISTORY_TABLES
@@ -106,8 +107,18 @@ def test_a_table_that_there_is_not_is_refused_as_by_rest(built: Served, table: i
     assert found.body == _rest(built, 1, 20, table).json()
 
 
+def _flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0x10
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("damage", [_flip, rot])
 def test_a_part_that_is_lost_under_way_and_everywhere_ends_the_call_with_an_error(
-    wide_site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    wide_site: Site,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    damage: Callable[[Path], None],
 ) -> None:
     monkeypatch.setattr("api.queries.export_request._PROVE_BYTES", 0)
     site = wide_site.copied(tmp_path / "site")
@@ -116,9 +127,7 @@ def test_a_part_that_is_lost_under_way_and_everywhere_ends_the_call_with_an_erro
     got = bytearray()
     with serving(settings(site.locations, grpc=True)) as served, client_of(served) as rpc:
         whole = _rest(served, 1, 40, 5).content
-        data = bytearray(path.read_bytes())
-        data[len(data) // 2] ^= 0x10
-        path.write_bytes(data)
+        damage(path)
         for rows in (site.warehouse.cache / "data" / "orders").iterdir():
             rows.unlink()
         parts = messages(rpc.stream("ExportNetworkHistory", **_ORDERS))

@@ -20,6 +20,7 @@ from exporters.zips.layout import Layout
 from exporters.zips.staging import PartStage
 from tests.api.site_kit import CHAIN, FIRST, SECOND, THIRD, Site, small_site
 from tests.archive_kit import resealed
+from tests.damage_kit import rot
 from tests.s3_kit import BucketServer, bucket_server
 from tests.segments_kit import expected_member
 from tests.transforms.warehouse_kit import render
@@ -112,7 +113,7 @@ def other(path: Path) -> None:
     fresh.replace(path)
 
 
-@pytest.mark.parametrize("how", [flip, gone, other])
+@pytest.mark.parametrize("how", [flip, gone, other, rot])
 @pytest.mark.parametrize("where", ["published", "waiting"])
 @pytest.mark.parametrize("prove_bytes", [None, 0])
 def test_what_changes_after_the_layout_ends_it_and_is_right_when_asked_again(
@@ -137,6 +138,22 @@ def test_what_changes_after_the_layout_ends_it_and_is_right_when_asked_again(
     assert sound.startswith(bytes(got))
     again = asked.export(prove_bytes, exporter=exporter).layout
     assert b"".join(again.read()) == sound
+
+
+@pytest.mark.parametrize("at", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("where", ["published", "waiting"])
+def test_a_bit_that_flips_after_it_was_proven_ends_the_export(
+    asked: Asked, sound: bytes, where: str, at: float
+) -> None:
+    assert asked.bytes() == sound
+    site = asked.site
+    waiting = site.stage.path(CHAIN, "orders", THIRD)
+    path = published(site, SECOND) if where == "published" else waiting
+    rot(path, int(path.stat().st_size * at))
+    with pytest.raises(IntegrityError, match=re.escape(str(path))):
+        asked.bytes()
+    assert asked.bytes() == sound
+    assert str(path) in asked.warnings[-1]
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Bytes of an object that come over a network, held against what they were proven to be."""
+"""Bytes of an object that come over a network, compared with what they were proven to be."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from exporters.zips.sources import BLOCK_BYTES, ObjectSource, block_crcs
+from exporters.exports.proofs import Proof, Proofs
+from exporters.exports.proven_source import BLOCK_BYTES, ProvenSource, digests
+from exporters.zips.sources import ObjectSource
 from transforms.errors import IntegrityError
 from transforms.objects import ObjectInfo, ObjectReader
 
@@ -39,9 +41,15 @@ class _Network:
         return bytes(data)
 
 
-def _source(network: _Network) -> ObjectSource:
-    info = ObjectInfo("a.zip", len(network.data), "sha256")
-    return ObjectSource(cast(ObjectReader, network), info, "proven", block_crcs(_DATA))
+def _source(network: _Network) -> ProvenSource:
+    def object_of(network: _Network) -> ObjectSource:
+        info = ObjectInfo("a.zip", len(network.data), "sha256")
+        return ObjectSource(cast(ObjectReader, network), info, "proven")
+
+    _, crcs, _ = digests(object_of(_Network(0)))
+    proofs, proof = Proofs(), Proof("a place", "proven", "sha256", crcs)
+    proofs.keep(proof)
+    return ProvenSource(object_of(network), proof, proofs)
 
 
 @given(offset=st.integers(0, _SIZE), length=st.integers(0, _SIZE), flips=st.integers(0, 2))
@@ -59,12 +67,13 @@ def test_what_is_read_is_what_was_proven(offset: int, length: int, flips: int) -
 def test_bytes_that_arrive_changed_each_time_are_an_error() -> None:
     source = _source(_Network(3))
 
-    with pytest.raises(IntegrityError, match=r"a\.zip arrives with other bytes from 0 to 262144"):
+    with pytest.raises(IntegrityError, match=r"a\.zip no longer has the bytes from 0 to 262144"):
         source.read(100, 10)
+    assert source.proofs.find("a place", "proven", "sha256") is None
 
 
 def test_a_block_that_comes_short_is_an_error() -> None:
     source = _source(_Network(0, _DATA[:-1]))
 
-    with pytest.raises(IntegrityError, match="other bytes"):
+    with pytest.raises(IntegrityError, match="no longer has the bytes"):
         source.read(3 * BLOCK_BYTES, 5)
