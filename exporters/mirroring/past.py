@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -114,7 +115,7 @@ def _differences(
         if entry.sha256 != old.sha256:
             if not _is_on_record(events, entry, old.sha256):
                 yield f"{entry.path} was {old.sha256} and is {entry.sha256}, without a revision"
-        elif entry != old:
+        elif replace(entry, segment=old.segment) != old:
             yield f"{shard_path(number)} says something else of {entry.path}"
     for path in sorted(before.keys() - {entry.path for entry in entries}):
         yield f"{shard_path(number)} names no {path} any more"

@@ -218,7 +218,11 @@ def _publish_one(
     try:
         return _publish(archive, correction, request)
     except ConflictError as error:
-        return Published(request.name, Outcome.CONFLICT, None, str(error), request.schema.table)
+        table, blocks = request.schema.table, request.segment.blocks
+        remedy = (
+            f"strata publish --replace REASON --table {table} --blocks {blocks} puts ours there"
+        )
+        return Published(request.name, Outcome.CONFLICT, None, f"{error}: {remedy}", table)
     except IntegrityError as error:
         return Published(request.name, Outcome.DAMAGED, None, str(error), request.schema.table)
 

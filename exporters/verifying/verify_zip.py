@@ -49,7 +49,7 @@ def zip_findings(
 
     One of a bucket is copied below `scratch`; `only_hashes` leaves out what is in it.
     """
-    place, again = archive.place(entry.path), replace_zips(entry.table, entry.blocks)
+    place, again = archive.place(entry.path), replace_zips(entry.blocks, entry.table)
 
     def zip_problem() -> str:
         with _local_copy(archive.store, archive.key(entry.path), scratch) as copy:

@@ -130,13 +130,14 @@ def _show(
         "not published", ("file", "reason"), ((failure.name, failure.reason) for failure in failed)
     )
     again = f", {replaced} replaced" if replaced else ""
-    screen.show(
-        f"{created} ZIPs published{again} to {site.store.describe()}: {size_text(size)}"
-        if created or replaced
-        else f"Nothing new to publish: all {completion.looked_at:,} ZIPs and their index are there."
-        if completion.is_nothing and completion.looked_at
-        else "Nothing new to publish."
-    )
+    if created or replaced:
+        screen.show(
+            f"{created} ZIPs published{again} to {site.store.describe()}: {size_text(size)}"
+        )
+    elif not failed:
+        whole = f": all {completion.looked_at:,} ZIPs and their index are there"
+        is_whole = completion.is_nothing and completion.looked_at
+        screen.show(f"Nothing new to publish{whole if is_whole else ''}.")
     if refused:
         show_refused(screen, refused)
     elif refused is not None:

@@ -53,11 +53,13 @@ def _problems(status: SiteStatus) -> Iterator[str]:
     """What waits, is refused or is lost."""
     counts = {
         "to load": len(status.survey.pending),
-        "to publish": len(status.unpublished),
+        "to publish": len(status.unpublished) - len(status.corrected),
         "to put into the lake": len(status.not_in_lake),
     }
     if tasks := ", ".join(f"{count:,} {what}" for what, count in counts.items() if count):
         yield f"segments {tasks}: strata run does that"
+    if status.correction:
+        yield status.correction
     for file, reason in [*status.refused.items()][:1]:
         yield (
             f"{len(status.refused):,} files cannot be used: replace or remove them in the source; "

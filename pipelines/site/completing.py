@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from exporters.archive.archive import Archive
-from exporters.archive.sound_documents import is_complete
+from exporters.archive.sound_documents import is_complete, sound_index
 from exporters.publishing.comparing import Progress, compare
+from pipelines.site.publication_state import corrected_segments
 from pipelines.site.site import Site
 from transforms.block_range import BlockRange
 from transforms.tables.registry import HISTORY_TABLES
@@ -23,7 +24,7 @@ class Completion:
     `looked_at` counts the published ZIPs that were looked for, `made` the ZIPs, hash files, shards
     and other documents that were missing. `failed` is what could not be made again, or has another
     size than its entry says; `unpublished` are the other loaded segments that have not a ZIP of
-    each table, ascending.
+    each table with the loaded text, ascending.
     """
 
     looked_at: int = 0
@@ -52,8 +53,9 @@ def complete_archive(
     Errors of the machine end it as they are: run it again.
     """
     differences = compare(archive, progress)
-    counts, tables = differences.tables, len(HISTORY_TABLES)
-    unpublished = tuple(b for b in site.loaded_catalog().blocks if counts[b] < tables)
+    counts, tables, catalog = differences.tables, len(HISTORY_TABLES), site.loaded_catalog()
+    corrected = {*corrected_segments(site, catalog, sound_index(archive))}
+    unpublished = tuple(b for b in catalog.blocks if counts[b] < tables or b in corrected)
     if not differences.shards:
         return Completion(unpublished=unpublished)
     if differences.is_nothing and not contents and is_complete(archive):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -10,14 +11,17 @@ from dataclasses import dataclass
 
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry
+from exporters.archive.index import ArchiveIndex
 from exporters.archive.lake_place import MANIFESTS, STATE_MANIFEST
-from exporters.archive.shards import shard_number
+from exporters.archive.shards import shard_blocks, shard_number, shard_path
+from exporters.exports.proofs import Proof, Proofs
 from exporters.lake.lake_files import Lake
 from exporters.lake.publication.state_tables import is_state_due
 from pipelines.site.site import Site, at_one_look
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 from transforms.tables.registry import HISTORY_TABLES
+from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.receipts import Receipt
 
 
@@ -41,6 +45,30 @@ def is_held(receipt: Receipt, entries: Mapping[tuple[str, BlockRange], Entry]) -
     """Whether the archive's `entries` have a receipt's very CSV."""
     entry = entries.get((receipt.table, receipt.blocks))
     return entry is not None and entry.csv.sha256 == receipt.sha256
+
+
+def corrected_segments(site: Site, catalog: Catalog, index: ArchiveIndex) -> list[BlockRange]:
+    """Return the loaded segments of which the archive has other text, ascending.
+
+    A shard without such segments is not read again until it or the warehouse changes.
+    """
+    archive, corrected = site.archive(catalog.snapshot.chain_id), set[BlockRange]()
+    proofs = Proofs(site.warehouse.cache / "proofs.sqlite")
+    for number, shard in index.shards.items():
+        blocks = shard_blocks(number)
+        manifests = " ".join(volume.key for volume in catalog.volumes_over(blocks)).encode()
+        place = f"texts of {archive.place(shard_path(number))}"
+        proof = Proof(place, hashlib.sha256(manifests).hexdigest(), shard.sha256)
+        if not manifests or proofs.find(proof.place, proof.state, proof.recorded):
+            continue
+        receipts = catalog.receipts(blocks)
+        entries = published_parts(archive, {r.blocks for r in receipts}, HISTORY_TABLES)
+        published = [r for r in receipts if (r.table, r.blocks) in entries]
+        others = {receipt.blocks for receipt in published if not is_held(receipt, entries)}
+        corrected |= others
+        if not others:
+            proofs.keep(proof)
+    return sorted(corrected)
 
 
 @dataclass(frozen=True, slots=True)

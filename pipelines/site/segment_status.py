@@ -14,11 +14,12 @@ from operator import attrgetter
 
 import pyarrow as pa
 
+from exporters.archive.index import ArchiveIndex
 from exporters.archive.sound_documents import sound_index
-from exporters.archive.sums import Completeness, completeness
-from pipelines.site.publication_state import lacking_segments
+from exporters.archive.sums import completeness
+from pipelines.site.publication_state import corrected_segments, lacking_segments
 from pipelines.site.site import Site, at_one_look
-from transforms.block_range import BlockRange
+from transforms.block_range import BlockRange, contiguous_runs
 from transforms.collector import collector_paused
 from transforms.coverage import inside
 from transforms.errors import ConflictError, IntegrityError
@@ -34,17 +35,19 @@ _FIRST = attrgetter("first", "last")
 
 @dataclass(frozen=True)
 class SiteStatus:
-    """How far the segments of one chain are; `published` are those with all tables archived.
+    """How far the segments of one chain are.
 
-    `complete_until` is the last block up to which the archive lacks nothing, from its first on;
-    `not_in_lake` what is loaded and not whole in the lake, where there should be one, and
-    `lake_problem` why that cannot be said (empty: it can). All segments ascend.
+    `published` are those with all tables archived as they are loaded, `corrected` those that were
+    published with other text. `complete_until` is the last block up to which the archive lacks
+    nothing, from its first on; `not_in_lake` what is loaded and not whole in the lake, where there
+    should be one, and `lake_problem` why that cannot be said (empty: it can). All segments ascend.
     """
 
     survey: Survey
     catalog: Catalog
     published: tuple[BlockRange, ...]
     complete_until: int | None
+    corrected: tuple[BlockRange, ...] = ()
     not_in_lake: tuple[BlockRange, ...] = ()
     lake_problem: str = ""
 
@@ -82,13 +85,23 @@ class SiteStatus:
 
     @property
     def unpublished(self) -> tuple[BlockRange, ...]:
-        """Loaded, and not in the archive with every table."""
+        """Loaded, and not in the archive with every table and the same text."""
         return _without(self.loaded, self.published)
 
     @property
     def unarchived(self) -> frozenset[BlockRange]:
-        """What is to be loaded, or to be published as ZIPs."""
-        return frozenset((*(file.blocks for file in self.survey.pending), *self.unpublished))
+        """What is to be loaded, or to be published as ZIPs, which corrections cannot be."""
+        pending = (file.blocks for file in self.survey.pending)
+        return frozenset((*pending, *_without(self.unpublished, self.corrected)))
+
+    @property
+    def correction(self) -> str:
+        """The sentence about corrected segments; empty where there are none."""
+        for run in contiguous_runs(self.corrected):
+            count = len(self.corrected)
+            command = f"strata publish --replace REASON --blocks {run}"
+            return f"{count:,} segments are published with other text than loaded: {command}"
+        return ""
 
     @property
     def to_do(self) -> tuple[BlockRange, ...]:
@@ -122,15 +135,18 @@ def site_status(site: Site, listed_for: float = 0.0) -> SiteStatus:
     chain_id = catalog.snapshot.chain_id
     # Where a request takes long, the places are asked at the same time.
     with ThreadPoolExecutor(2) as pool:
-        extent = pool.submit(_extent, site, chain_id)
+        index = pool.submit(_index, site, chain_id)
         has_lake = site.settings.lake and catalog.snapshot.volumes
         lake = pool.submit(_not_in_lake, site) if has_lake else None
         survey = site.warehouse.survey(site.source, listed_for)
     of_source = survey.inventory.chain_id
-    archived = extent.result() if chain_id == of_source else _extent(site, of_source)
-    published = tuple(inside(catalog.blocks, archived.complete))
+    own_index = index.result() if chain_id == of_source else _index(site, of_source)
+    archived = completeness(own_index.tables)
+    corrected = tuple(corrected_segments(site, catalog, own_index))
+    complete = tuple(inside(catalog.blocks, archived.complete))
+    published = _without(complete, tuple(inside(corrected, archived.complete)))
     lacking, problem = lake.result() if lake else ((), "")
-    return SiteStatus(survey, catalog, published, archived.until, lacking, problem)
+    return SiteStatus(survey, catalog, published, archived.until, corrected, lacking, problem)
 
 
 def _not_in_lake(site: Site) -> tuple[tuple[BlockRange, ...], str]:
@@ -140,8 +156,8 @@ def _not_in_lake(site: Site) -> tuple[tuple[BlockRange, ...], str]:
         return (), str(error)
 
 
-def _extent(site: Site, chain_id: str) -> Completeness:
-    return completeness(sound_index(site.archive(chain_id)).tables if chain_id else {})
+def _index(site: Site, chain_id: str) -> ArchiveIndex:
+    return sound_index(site.archive(chain_id)) if chain_id else ArchiveIndex("")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,15 +13,25 @@ from pathlib import Path
 from exporters.archive.archive import Archive, chains
 from exporters.archive.figures import size_text
 from exporters.archive.lake_place import LAKE
+from exporters.archive.sound_documents import sound_index
 from exporters.signing_keys import PublicKey
 from exporters.verifying.archive_check import ArchiveCheck
 from exporters.verifying.named_files import NamedFiles
 from exporters.verifying.verify_documents import public_findings, signature_findings
+from pipelines.site.publication_state import corrected_segments
 from pipelines.site.segment_status import id_report
 from pipelines.site.site import Site
 from transforms.errors import ConfigError, IntegrityError
 from transforms.stores.store import Store
-from transforms.verifying.findings import PUBLISH, Finding, Problem, Remedy, restored, tally
+from transforms.verifying.findings import (
+    PUBLISH,
+    Finding,
+    Problem,
+    Remedy,
+    replace_zips,
+    restored,
+    tally,
+)
 from transforms.verifying.verification import Kind, Verification
 from transforms.warehouse.checks.warehouse_check import Holding, warehouse_findings
 
@@ -125,6 +135,10 @@ class _Checks:
     ) -> Iterator[Finding]:
         yield from ArchiveCheck(archive, self.check, named, self.scratch, held).findings()
         yield from public_findings(archive)
+        if held and self.check.is_quick:  # which reads no shard that it knows
+            for blocks in corrected_segments(self.site, held.catalog, sound_index(archive)):
+                what = f"segment {blocks} is published with other text than loaded"
+                yield Finding(Problem.DISAGREEMENT, archive.place(""), what, replace_zips(blocks))
         # It should be there where this place publishes to it.
         is_wanted = held is not None and self.site.settings.lake
         if is_wanted or any(archive.store.list(archive.key(f"{LAKE}/"))):

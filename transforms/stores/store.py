@@ -267,6 +267,6 @@ def not_as_announced(content: Path | bytes, digest: str, sha256: str) -> Integri
 def conflict(place: str, digest: str, offered: str) -> ConflictError:
     """The error of a create-only write that found other bytes; both hashes are hex SHA-256."""
     return ConflictError(
-        f"{place} already holds other bytes: sha256 {digest} stands there, {offered} was offered. "
-        "Nothing was changed; to put the new bytes there, replace the file and give the reason"
+        f"{place} already holds other bytes: sha256 {digest} stands there, {offered} was offered, "
+        "and nothing was changed"
     )

@@ -70,10 +70,11 @@ RESTORE = Remedy(
 )
 
 
-def replace_zips(table: str, blocks: BlockRange) -> Remedy:
-    """Put the warehouse's ZIPs of a table over these blocks in the place of other bytes."""
-    reason = shlex.quote("the ZIP was damaged")
-    return Remedy((f"strata publish --replace {reason} --table {table} --blocks {blocks}",))
+def replace_zips(blocks: BlockRange, table: str = "") -> Remedy:
+    """Replace the published ZIPs of these blocks, or of one table, by the warehouse's."""
+    reason, option = ("the ZIP was damaged", f" --table {table}") if table else ("a correction", "")
+    command = f"strata publish --replace {shlex.quote(reason)}{option} --blocks {blocks}"
+    return Remedy((command,))
 
 
 def put_again(place: str) -> Remedy:

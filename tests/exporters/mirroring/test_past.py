@@ -94,7 +94,7 @@ def remove_file(archive: Archive, _: Path) -> None:
 
 def say_something_else(archive: Archive, _: Path) -> None:
     first, *others = archive.shard(0).entries
-    first = replace(first, segment=replace(first.segment, segment_id="QmOther"))
+    first = replace(first, csv=replace(first.csv, sha256="0" * 64))
     put(archive, shard_path(0), Shard(CHAIN, 0, (first, *others)).to_bytes())
     refresh(archive, [0])
 
