@@ -27,7 +27,7 @@ from api.http.calls import CallEndpoint, UnknownMethodError
 from api.http.downloads import Download
 from api.http.exchanges import Exchanges
 from api.http.own_pages import ArchivePages, own_pages
-from api.http.served_database import ServedDatabase
+from api.http.served_database import ServedAddress, ServedDatabase
 from api.http.streams import ProvisionStream
 from api.operations import CALLS, EXPORT, STREAM
 from api.rpc.server import rpc_running
@@ -93,13 +93,13 @@ def _endpoints(service: Service) -> Iterator[tuple[str, ASGIApp]]:
     yield STREAM.path, _Limited(STREAM.name, feed, service.calls, envelope)
     download = Download(service.downloads, service.exports, service.reading, service.slots)
     yield EXPORT.path, _Limited(EXPORT.name, download, service.calls, envelope)
-    page = _Limited(
-        "page", ArchivePages(service.snapshots, service.store, service.files), service.calls
-    )
+    address = ServedAddress(service.settings.locations.public_url, service.settings.listen)
+    pages = ArchivePages(service.snapshots, service.store, address, service.files)
+    page = _Limited("page", pages, service.calls)
     for path in ("/", "/archive", _ARCHIVE):
         yield path, page
     database = ServedDatabase(service.snapshots, service.store, service.warehouse.cache)
-    files = ArchiveFiles(service.store, database, service.reading, service.files)
+    files = ArchiveFiles(service.store, database, address, service.reading, service.files)
     yield f"{_ARCHIVE}{{key}}", files
     for path, own in own_pages(service.health, service.metrics).items():
         # A page brings its styles and scripts along: they count as one with it.

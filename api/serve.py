@@ -26,6 +26,7 @@ from api.app import Application
 from api.core.server_settings import ServeSettings, read_settings
 from api.core.sockets import host_and_port, listening, reserved
 from api.core.telemetry import log, log_config
+from api.http.bounded_websocket import BoundedWebSocket
 from api.http.protocol import MOST_MESSAGE_BYTES, BoundedHttp
 from exporters.locations import Locations, set_for_library
 from transforms.duck_errors import Error as DuckError
@@ -128,6 +129,7 @@ def _config(settings: ServeSettings, app: Callable[[], Application]) -> uvicorn.
         app,
         factory=True,
         http=partial(BoundedHttp, settings.limits),  # type: ignore[arg-type]  # it is called only
+        ws=BoundedWebSocket,
         ws_max_size=MOST_MESSAGE_BYTES,
         workers=listen.workers,
         log_config=log_config(listen.log_level),

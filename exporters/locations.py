@@ -82,6 +82,14 @@ Seconds = Annotated[
 Switch = Annotated[bool, Kind(_switch, "1 (on) or 0 (off)")]
 _STYLES = ", ".join(style.value for style in NameStyle)
 Style = Annotated[NameStyle, Kind(NameStyle, f"one of {_STYLES}")]
+PublicUrl = Annotated[
+    str,
+    # DuckDB takes some characters for patterns, and cuts an address at others.
+    Kind(
+        matching(r"((https?|s3)://[A-Za-z0-9._~:/%@+-]+)?", lambda url: url.rstrip("/")),
+        "the address of the archive, such as https://example.org/archive",
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +103,8 @@ class Locations:
     `memory_mb` is what each DuckDB that works on these may hold in memory, in MB: to load, merge,
     render or check (a segment that takes more is quarantined); queries have bounds of their own.
     `single_writer` is the operator's word that never more than one process writes, for buckets
-    whose service ignores conditions.
+    whose service ignores conditions. `public_url` is the address at which anybody reads the archive
+    (empty: none, and no `strata.duckdb` is published).
     """
 
     source: str = EMBEDDED_SOURCE
@@ -106,6 +115,7 @@ class Locations:
     memory_mb: Positive = MEMORY_MB
     name_style: Style = NameStyle.SPEC
     single_writer: Switch = False
+    public_url: PublicUrl = ""
 
     @property
     def memory_limit(self) -> str:

@@ -22,15 +22,6 @@ from exporters.locations import (
     matching,
 )
 
-PublicUrl = Annotated[
-    str,
-    # DuckDB takes some characters for patterns, and cuts an address at others.
-    Kind(
-        matching(r"((https?|s3)://[A-Za-z0-9._~:/%@+-]+)?", lambda url: url.rstrip("/")),
-        "the address of the archive, such as https://example.org/archive",
-    ),
-]
-
 _NODE = r"https?://[A-Za-z0-9._~:/%\[\]-]+"
 NodeUrl = Annotated[
     str, Kind(matching(rf"({_NODE})?"), "the address of a node, such as http://127.0.0.1:3008")
@@ -49,8 +40,7 @@ class Settings(Locations):
     current states there; `free_mb` how many MB of free disk a
     machine must have for a run to begin on it; `signing_key` the file of a secret key of
     minisign's, which published documents are signed with (None: they are not); `metrics` a folder
-    for text files that Prometheus reads (None: none are written); `public_url` the
-    address at which anybody reads the archive (empty: none, and no `strata.duckdb` is published).
+    for text files that Prometheus reads (None: none are written).
 
     `node` is the REST address of the data node that segments are collected from (empty: none),
     `node_socket` its admin socket, `retention_blocks` how many blocks it keeps a segment for after
@@ -65,7 +55,6 @@ class Settings(Locations):
     free_mb: Natural = 2000
     signing_key: Annotated[Path | None, Kind(Path)] = None
     metrics: Annotated[Path | None, Kind(Path)] = None
-    public_url: PublicUrl = ""
     node: NodeUrl = ""
     node_socket: Annotated[Path, Kind(Path)] = Path("/tmp/datanode.sock")
     retention_blocks: Natural = 604_800

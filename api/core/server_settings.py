@@ -45,7 +45,8 @@ class Listen:
 
     `http` and `grpc` switch either off. `proxies` are the addresses whose `X-Forwarded-For` is
     believed; `log_level` (`info`, `warning`, `error`) is that of the log, where `info` includes
-    every request.
+    every request. `hosts` are further names of the server as clients write them, with their port
+    unless it is their scheme's own.
     """
 
     host: str = "127.0.0.1"
@@ -56,16 +57,22 @@ class Listen:
     workers: Positive = 1
     proxies: _Texts = ("127.0.0.1", "::1")
     log_level: str = "info"
+    hosts: Annotated[tuple[str, ...], Kind(lambda text: _split(text.lower()))] = ()
 
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can connect."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address, or a name, is one that only this machine has for itself."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 BODY_BYTES = 256 * 2**10

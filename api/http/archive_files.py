@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 from starlette.types import Receive, Scope, Send
 
+from api.core.api_errors import Code
 from api.core.workers import Workers
-from api.http.answers import ANSWER_HEADERS, departure, method_not_allowed, not_found
+from api.http.answers import ANSWER_HEADERS, departure, method_not_allowed, not_found, refusal
 from api.http.file_answers import FileContent, send_file
-from api.http.served_database import ServedDatabase, own_address
+from api.http.served_database import ServedAddress, ServedDatabase
+from exporters.archive.public_sql import PUBLIC_TYPES
 from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import ObjectInfo
 from transforms.stores.store import Store
@@ -29,6 +31,11 @@ _TYPES = {
     "parquet": "application/vnd.apache.parquet",
 }
 _UNKNOWN_TYPE = "application/octet-stream"
+_UNKNOWN_ADDRESS = refusal(
+    Code.NOT_FOUND,
+    "the server does not know that it is read at this address: set STRATA_PUBLIC_URL, or name the "
+    "host in STRATA_API_HOSTS",
+)
 # Its pages have their style in them, and load nothing. Whoever fills an archive, a page of theirs
 # runs nothing on behalf of this server.
 _HEADERS = (
@@ -52,6 +59,7 @@ class ArchiveFiles:
 
     store: Store
     database: ServedDatabase
+    address: ServedAddress
     reading: Workers
     workers: Workers
 
@@ -63,12 +71,13 @@ class ArchiveFiles:
             await method_not_allowed()(scope, receive, send)
             return
         key = scope["path_params"]["key"]
-        address = own_address(scope)
+        address = self.address.of(scope)
         content = await self.workers.run(
             lambda _: self._content(key, address), departure=departure(receive)
         )
         if content is None:
-            await not_found()(scope, receive, send)
+            is_unknown = not address and key.rpartition("/")[2] in PUBLIC_TYPES
+            await (_UNKNOWN_ADDRESS if is_unknown else not_found())(scope, receive, send)
             return
         await send_file(self.reading, content, scope, receive, send)
 

@@ -29,7 +29,7 @@ from api.http.answers import (
 )
 from api.http.archive_page import archive_page, view_archive
 from api.http.openapi import document
-from api.http.served_database import own_address
+from api.http.served_database import ServedAddress
 from exporters.archive.templating import render
 from transforms.stores.store import Store
 
@@ -101,9 +101,12 @@ def _asset(body: bytes, content_type: bytes) -> Endpoint:
 class ArchivePages:
     """The archive's page: what exists, what is missing, how to get it. Answers GET and HEAD."""
 
-    def __init__(self, snapshots: OpenSnapshots, store: Store, workers: Workers) -> None:
+    def __init__(
+        self, snapshots: OpenSnapshots, store: Store, address: ServedAddress, workers: Workers
+    ) -> None:
         self._snapshots = snapshots
         self._store = store
+        self._address = address
         self._workers = workers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -113,7 +116,7 @@ class ArchivePages:
             return
         # Relative links: a proxy may have the server below a path of its own.
         base = ".." if scope["path"].endswith("/archive/") else "."
-        own = own_address(scope)
+        own = self._address.of(scope)
         body = await self._workers.run(
             lambda _: self._page(base, own), departure=departure(receive)
         )

@@ -106,6 +106,9 @@ class BoundedHttp(HttpToolsProtocol):
         if is_long or len(self.headers) > MOST_HEADERS:
             self._why = _HEAD
             raise ValueError
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if hosts > 1 or (not hosts and self.parser.get_http_version() == "1.1"):
+            raise ValueError
         super().on_headers_complete()
         self._in_head = False
 

@@ -1,8 +1,9 @@
 """`strata.duckdb` and `strata.sql` at the server's own address, where the archive has none.
 
-A publisher that knows no public address writes neither, and who has a server has an address. Both
-are made of the lake when they are first asked for, below this machine's cache: all processes of a
-server answer with the same bytes, as their name has the hash of their statements.
+A publisher that knows no public address writes neither, and a server has an address. Both are made
+of the lake when they are first asked for, below this machine's cache: all processes of a server
+answer with the same bytes, as their name has the hash of their statements. Each address has files
+of its own, so a server has them only for addresses that it knows.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from threading import Lock
 from starlette.types import Scope
 
 from api.core.open_snapshots import OpenSnapshots
+from api.core.server_settings import Listen, is_loopback
+from api.core.sockets import host_and_port
 from api.http.answers import given_fields
 from exporters.archive.archive import Archive
 from exporters.archive.public_sql import PUBLIC_SQL, PUBLIC_TYPES
@@ -29,16 +32,33 @@ from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import Store
 from transforms.warehouse.files.catalog import Catalog
 
-_HOST = re.compile(r"[A-Za-z0-9.-]+(:\d{1,5})?|\[[0-9A-Fa-f:]+\](:\d{1,5})?")
+_LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.ASCII)
 _FRESH_SECONDS = 60.0
 _KEPT_SECONDS = 24 * 3600.0
+_KEPT_BYTES = 256 * 2**20
 _MOST_ADDRESSES = 16
 
 
-def own_address(scope: Scope) -> str:
-    """Where the archive is by the words of a request; empty where these are odd."""
-    host = given_fields(scope).get("host", "")
-    return f"{scope['scheme']}://{host}/archive" if _HOST.fullmatch(host) else ""
+@dataclass(frozen=True, slots=True)
+class ServedAddress:
+    """Where clients read the archive: at its public address, or at one that the server knows."""
+
+    public_url: str
+    listen: Listen
+
+    def of(self, scope: Scope) -> str:
+        """The address for a request; empty if its `Host` is no name of this server."""
+        if self.public_url:
+            return self.public_url
+        host = given_fields(scope).get("host", "").lower()
+        own, port = scope["server"]
+        names = (own, self.listen.host, "localhost", "127.0.0.1", "::1")
+        is_known = host in (*self.listen.hosts, *(host_and_port(each, port) for each in names))
+        # A tunnel to this machine may begin at any port.
+        is_tunnel = _LOOPBACK.fullmatch(host) and is_loopback((scope["client"] or ("",))[0])
+        if is_known or is_tunnel:
+            return f"{scope['scheme']}://{host}/archive"
+        return ""
 
 
 @dataclass
@@ -69,7 +89,8 @@ class ServedDatabase:
             return None
         with self._lock:  # one at a time: it takes half a second
             made, folder = self._made.pop(address, (-inf, ""))
-            if time.monotonic() - made > _FRESH_SECONDS:
+            is_gone = folder and not (self.cache / "served" / folder).is_dir()
+            if is_gone or time.monotonic() - made > _FRESH_SECONDS:
                 made = time.monotonic()
                 folder = self._folder(current.catalog, address)
             if len(self._made) >= _MOST_ADDRESSES:
@@ -105,8 +126,13 @@ class ServedDatabase:
         return name
 
     def _sweep(self) -> None:
-        """Remove documents that nobody has asked for since a day."""
+        """Remove documents that nobody has asked for since a day, and what is beyond the bound."""
+        size, latest = 0, list[tuple[float, Path]]()
         for folder in (self.cache / "served").glob("*"):
             with suppress(FileNotFoundError):  # another process removed it just now
-                if time.time() - folder.stat().st_mtime > _KEPT_SECONDS:
-                    shutil.rmtree(folder, ignore_errors=True)
+                latest.append((folder.stat().st_mtime, folder))
+        for asked_at, folder in sorted(latest, reverse=True):
+            with suppress(FileNotFoundError):
+                size += sum(file.stat().st_size for file in folder.iterdir())
+            if size > _KEPT_BYTES or time.time() - asked_at > _KEPT_SECONDS:
+                shutil.rmtree(folder, ignore_errors=True)

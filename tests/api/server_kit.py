@@ -25,6 +25,7 @@ from api.app import Application
 from api.core.server_settings import Access, Limits, Listen, ServeSettings
 from api.core.sockets import listening, reserved
 from api.core.workers import Cancellation
+from api.http.bounded_websocket import BoundedWebSocket
 from api.http.protocol import BoundedHttp
 from api.service import Service
 from exporters.locations import Locations
@@ -101,6 +102,7 @@ def serving(given: ServeSettings, send_buffer: int | None = None) -> Iterator[Se
                 application,
                 factory=True,
                 http=partial(BoundedHttp, given.limits),  # type: ignore[arg-type]
+                ws=BoundedWebSocket,
                 log_config=None,
                 access_log=False,
                 timeout_graceful_shutdown=given.limits.stop_seconds,
@@ -206,6 +208,11 @@ class ServerProcess:
         found = re.search(r"VmRSS:\s+(\d+) kB", status)
         assert found
         return int(found[1]) * 1024
+
+    def processor_seconds(self) -> float:
+        """How much processor time it has taken so far."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def workers(self) -> list[int]:
         """The ids of its worker processes."""

@@ -149,6 +149,10 @@ def test_many_connections_with_unfinished_headers_cost_little(roomy: ServerProce
         (b"GET /" + b"x" * 33_000 + b" HTTP/1.1\r\n\r\n", (431, 8)),
         (b"GET /" + b"x" * 80_000, (431, 8)),
         (b"no HTTP\r\n\r\n", (400, 3)),
+        (b"GET /health HTTP/1.1\r\n\r\n", (400, 3)),
+        (b"POST /health HTTP/1.1\r\nContent-Length: 1\r\n\r\nx", (400, 3)),
+        (b"GET /health HTTP/1.1\r\nHost: x\r\nhost: x\r\n\r\n", (400, 3)),
+        (b"GET /health HTTP/1.0\r\nHost: x\r\nHost: y\r\n\r\n", (400, 3)),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", (400, 3)),
         (b"\x16\x03\x01\x02\x00\x01\x00", (400, 3)),
     ],
@@ -165,6 +169,8 @@ def test_a_head_within_the_limits_is_answered(strict: ServerProcess) -> None:
     for headers in (long, many):
         answer = _answered(strict, _LAST.replace(b"Host", headers + b"Host"))
         assert answer.startswith(b"HTTP/1.1 200")
+    for head in (b"GET /health HTTP/1.0\r\n\r\n", _LAST.replace(b"Host: x", b"Host:")):
+        assert _answered(strict, head).startswith(b"HTTP/1.1 200")
 
 
 def test_headers_after_a_body_are_bounded_too(strict: ServerProcess) -> None:
@@ -194,6 +200,45 @@ def test_a_websocket_takes_no_long_messages(roomy: ServerProcess) -> None:
         frames.send("x" * 100_000)
         with pytest.raises(ConnectionClosedError, match="frame exceeds limit"):
             frames.recv(30)
+
+
+_PING, _PONG, _TEXT, _BEGIN, _CONTINUE = (
+    bytes([first, 0x80, 0, 0, 0, 0]) for first in (0x89, 0x8A, 0x81, 0x01, 0x00)
+)
+"""Frames without a payload; the last two are the first piece of a message, and a further one."""
+
+
+@each_of(
+    "frames",
+    [
+        _PING * 100_000,
+        _PONG * 100_000,
+        _TEXT * 100_000,
+        _BEGIN + _CONTINUE * 100_000,
+        (b"\x89\xfd\0\0\0\0" + b"x" * 125) * 30_000,
+        # Few enough, but for the pieces of one message.
+        _BEGIN + _CONTINUE * 150,
+    ],
+)
+def test_a_websocket_of_many_frames_is_cut_off_at_once(roomy: ServerProcess, frames: bytes) -> None:
+    with connect(f"ws://127.0.0.1:{roomy.port}{_STREAM}?snapshot=false") as stream:
+        before, began = roomy.memory(), roomy.processor_seconds()
+        with suppress(ConnectionError):
+            stream.socket.sendall(frames)
+        with pytest.raises(ConnectionClosedError):
+            stream.recv(30)
+    assert roomy.processor_seconds() - began < 0.5
+    assert roomy.memory() - before < 5 * _MEGABYTE
+
+
+def test_a_websocket_may_ping_and_send_messages_in_pieces(roomy: ServerProcess) -> None:
+    with connect(f"ws://127.0.0.1:{roomy.port}{_STREAM}?snapshot=false") as stream:
+        for _ in range(50):
+            stream.send(["x"] * 2)
+        for _ in range(10):
+            assert stream.ping().wait(30)
+        with pytest.raises(TimeoutError):
+            stream.recv(0.05)
 
 
 # Bodies

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -41,7 +43,9 @@ class Served:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     site = published_sample(tmp_path_factory.mktemp("sample"))
-    with serving(settings(site.settings)) as server:
+    given = settings(site.settings)
+    hosts = ("data.example.org:8443", "other.example.org")
+    with serving(replace(given, listen=replace(given.listen, hosts=hosts))) as server:
         yield Served(site, f"{server.url}/archive")
 
 
@@ -67,11 +71,46 @@ def test_both_are_of_each_other_and_name_the_address_that_was_asked(served: Serv
     )
 
 
-def test_an_odd_address_and_another_chain_have_none(served: Served) -> None:
-    for host in ("a'b", "a b", "a/../b", "x" * 9 + "?"):
-        assert served.get(f"{_CHAIN}/strata.sql", host=host).status_code in (400, 404)
+@pytest.mark.parametrize("host", ["LOCALHOST:9000", "own"])
+def test_the_server_knows_the_names_of_its_machine(served: Served, host: str) -> None:
+    sql = served.get(f"{_CHAIN}/strata.sql", **({} if host == "own" else {"host": host}))
+    address = served.archive if host == "own" else f"http://{host.lower()}/archive"
+    assert f"'{address}/{_CHAIN}/lake/orders/" in sql.text
+
+
+def test_no_other_host_makes_files(served: Served) -> None:
+    folder = served.site.warehouse.cache / "served"
+    before = {*folder.glob("*")}
+    odd = ("a'b", "a b", "a/../b", "localhost:1'", "localhost.", "127.1", "[::]")
+    for host in ("x.example.org", "y.example.org", "data.example.org", *odd):
+        refused = served.get(f"{_CHAIN}/strata.sql", host=host)
+        assert refused.status_code == 404
+        assert "STRATA_API_HOSTS" in refused.json()["message"]
+        assert served.get(f"{_CHAIN}/strata.duckdb", host=host).status_code == 404
+    assert "x.example.org" not in served.get("", host="x.example.org").text
+    assert {*folder.glob("*")} == before
+
+
+def test_a_client_elsewhere_cannot_name_ports_of_this_machine(served: Served) -> None:
+    elsewhere = {"x-forwarded-for": "203.0.113.7"}
+    port = served.archive.split(":")[2].partition("/")[0]
+    path = f"{_CHAIN}/strata.sql"
+    assert served.get(path, host=f"127.0.0.1:{port}", **elsewhere).status_code == 200
+    assert served.get(path, host="localhost:99", **elsewhere).status_code == 404
+
+
+def test_another_chain_and_another_name_have_none(served: Served) -> None:
     assert served.get("other-chain/strata.sql").status_code == 404
     assert served.get(f"{_CHAIN}/strata.txt").status_code == 404
+
+
+def test_a_public_address_is_named_whatever_the_host(served: Served) -> None:
+    given = settings(replace(served.site.settings, public_url="https://example.org/archive"))
+    with serving(given) as server:
+        for host in ("x.example.org", "localhost"):
+            path = f"{server.url}/archive/{_CHAIN}/strata.sql"
+            sql = httpx2.get(path, headers={"host": host}, timeout=30).text
+            assert f"'https://example.org/archive/{_CHAIN}/lake/orders/" in sql
 
 
 def test_the_page_says_how_to_attach_it(served: Served) -> None:
@@ -103,6 +142,28 @@ def test_processes_of_a_server_answer_with_the_same_bytes_and_old_ones_go(
         monkeypatch.setattr(served_database, "_KEPT_SECONDS", -1.0)
         assert one.key(f"{_CHAIN}/strata.sql", "http://c/archive")
         assert len([*(cache / "served").iterdir()]) == 1
+
+
+def test_the_files_of_all_addresses_have_a_bound_in_bytes(
+    copied: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, folder = copied.archive(_CHAIN).store, copied.warehouse.cache / "served"
+    shutil.rmtree(folder, ignore_errors=True)
+    for age, name in enumerate(("newest", "middle", "oldest")):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "strata.duckdb").write_bytes(bytes(1000))
+        os.utime(folder / name, (time.time() - age, time.time() - age))
+    monkeypatch.setattr(served_database, "_KEPT_BYTES", 2500)
+    with OpenSnapshots.open(copied.warehouse) as snapshots:
+        database = ServedDatabase(snapshots, store, copied.warehouse.cache)
+        key = database.key(f"{_CHAIN}/strata.sql", "http://a/archive")
+        assert key
+        made = (folder / key).parent
+        assert {*folder.iterdir()} == {folder / "newest", folder / "middle", made}
+        # What another process removed is made again, within the minute, too.
+        shutil.rmtree(made)
+        assert database.key(f"{_CHAIN}/strata.sql", "http://a/archive") == key
+        assert made.exists()
 
 
 def test_what_the_publisher_wrote_is_served_as_it_is(copied: Site) -> None:
