@@ -21,6 +21,7 @@ from exporters.measures import (
     LAST_LOOK,
     LOOK,
     LOST,
+    TIME,
     WAITING,
     Figure,
     Measure,
@@ -68,7 +69,7 @@ def _prometheus_text(figures: list[Figure]) -> bytes:
 
 
 def _site(status: SiteStatus | None) -> Iterator[Figure]:
-    yield Figure(LOOK, status is not None)
+    yield Figure(LOOK, status is not None and not status.survey.source_problem)
     if status is None:
         return
     yield from survey_figures(status.survey)
@@ -78,6 +79,8 @@ def _site(status: SiteStatus | None) -> Iterator[Figure]:
         yield Figure(LOST, len(status.catalog.lost) or len(status.catalog.snapshot.losses))
     if status.loaded:
         yield Figure(HEIGHT, status.loaded[-1].last)
+        if times := status.catalog.snapshot.history[-1].times:
+            yield Figure(TIME, times[1] / 1e6)
 
 
 def _disks(site: Site) -> Iterator[Figure]:

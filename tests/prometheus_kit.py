@@ -47,15 +47,16 @@ def check_firing(
     *,
     looking: bool = True,
     disks: bool = False,
+    ages: bool = False,
 ) -> None:
     """Fail unless exactly these alerts fire, so many minutes after `text` was read (Unix seconds).
 
     All figures stay what they are meanwhile, but while somebody is `looking` that time goes on.
-    `disks` says whether what is left on this machine's disks counts.
+    `disks` says whether what is left on this machine's disks counts, `ages` the age of blocks.
     """
     test = {
         "interval": "1m",
-        "input_series": [*_series(text, read_at, looking=looking, disks=disks)],
+        "input_series": [*_series(text, read_at, looking=looking, disks=disks, ages=ages)],
         "promql_expr_test": [
             {
                 "expr": 'group by (alertname) (ALERTS{alertstate="firing"})',
@@ -74,10 +75,14 @@ def check_firing(
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{text}"
 
 
-def _series(text: str, read_at: float, *, looking: bool, disks: bool) -> Iterator[dict[str, str]]:
+def _series(
+    text: str, read_at: float, *, looking: bool, disks: bool, ages: bool
+) -> Iterator[dict[str, str]]:
     """The product's samples as promtool wants them; its clock starts at 0 when they were read."""
     for sample in samples(text):
         if sample.name.startswith("strata_disk_") and not disks:
+            continue
+        if sample.name.startswith("strata_block_timestamp") and not ages:
             continue
         is_time = sample.name.endswith("_timestamp_seconds")
         value = sample.value - read_at if is_time else sample.value

@@ -121,9 +121,11 @@ class Health:
         while True:
             looked = asyncio.to_thread(self._survey)
             self._last_survey = await self._attempt(_LOOKING, looked)
-            self._metrics.tell(Figure(LOOK, _LOOKING not in self._failing))
-            if self._last_survey is not None:
-                for figure in survey_figures(self._last_survey):
+            survey = self._last_survey
+            is_empty = survey is not None and bool(survey.source_problem)
+            self._metrics.tell(Figure(LOOK, _LOOKING not in self._failing and not is_empty))
+            if survey is not None:
+                for figure in survey_figures(survey):
                     self._metrics.tell(figure)
             await asyncio.sleep(self._limits.lag_seconds)
 

@@ -100,8 +100,10 @@ def _load_source(screen: Screen, site: Site) -> int:
     lines = load_spam_captures(site)
     refused = _refused(site, survey)
     loaded = [segment for outcome in outcomes for segment in _loaded(outcome)]
+    if survey.source_problem:
+        screen.message(survey.source_problem)
     _show(screen, refused, loaded, time.monotonic() - started, lines)
-    return FINDINGS if refused or lines else OK
+    return FINDINGS if refused or lines or survey.source_problem else OK
 
 
 def _refused(site: Site, survey: Survey) -> dict[str, str]:

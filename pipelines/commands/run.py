@@ -43,9 +43,9 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     """Load and publish every new segment as Dagster runs, which its web interface shows.
 
     Without a source, a sample history is made and used. Run again, it changes nothing. The exit
-    code is 1 as long as the source has a segment or a line of spam captures that cannot be used, a
-    segment is published with other text than loaded, or a run failed; 7 where the disk or the
-    network is why.
+    code is 1 as long as the source has a segment or a line of spam captures that cannot be used, or
+    is empty, a segment is published with other text than loaded, or a run failed; 7 where the disk
+    or the network is why.
     """
     screen = Screen(as_json)
     site = open_site(source, warehouse, archive)
@@ -78,7 +78,7 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     )
     if has_machine_failed:
         return MACHINE
-    is_bad = after.refused or after.corrected or lines or completion.failed or not_swept
+    is_bad = after.refused or [*after.problems] or lines or completion.failed or not_swept
     return FINDINGS if is_bad or any(run.failure for run in runs) else OK
 
 

@@ -38,8 +38,8 @@ def show_run(
         ((t.table, t.zips, t.rows, t.bytes, t.newest.blocks) for t in tables),
     )
     screen.table("cannot be used", ("file", "reason"), status.refused.items())
-    if status.correction:
-        screen.show(status.correction)
+    for problem in status.problems:
+        screen.message(problem)
     if idle:
         screen.show(
             f"Nothing new: {len(status.published)} segments of {status.chain_id or 'no chain'} "

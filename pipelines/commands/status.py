@@ -27,7 +27,9 @@ from transforms.block_range import BlockRange, contiguous_runs, gaps_between
 @warehouse_option
 @archive_option
 @click.option(
-    "--check", is_flag=True, help="One line, and exit code 1 where something waits or is refused."
+    "--check",
+    is_flag=True,
+    help="One line; exit code 1 if something waits or is wrong, or there are no segments.",
 )
 @json_option
 def command(
@@ -46,7 +48,7 @@ def command(
             screen.show("; ".join(problems) or _well(status))
         if as_json or not check:
             _show_all(screen, site, status, problems)
-    return FINDINGS if check and problems else OK
+    return FINDINGS if check and (problems or not status.known) else OK
 
 
 def _problems(status: SiteStatus) -> Iterator[str]:
@@ -58,8 +60,7 @@ def _problems(status: SiteStatus) -> Iterator[str]:
     }
     if tasks := ", ".join(f"{count:,} {what}" for what, count in counts.items() if count):
         yield f"segments {tasks}: strata run does that"
-    if status.correction:
-        yield status.correction
+    yield from status.problems
     for file, reason in [*status.refused.items()][:1]:
         yield (
             f"{len(status.refused):,} files cannot be used: replace or remove them in the source; "
@@ -72,7 +73,8 @@ def _problems(status: SiteStatus) -> Iterator[str]:
 
 
 def _well(status: SiteStatus) -> str:
-    return "nothing is left to do" if status.known else "no segments yet"
+    gaps = f"; blocks {_joined(status.survey.gaps)} are missing" if status.survey.gaps else ""
+    return f"nothing is left to do{gaps}" if status.known else "no segments yet"
 
 
 def _show_all(screen: Screen, site: Site, status: SiteStatus, problems: Sequence[str]) -> None:
@@ -81,7 +83,7 @@ def _show_all(screen: Screen, site: Site, status: SiteStatus, problems: Sequence
         "warehouse": site.warehouse.describe(),
         "archive": site.store.describe(),
     }
-    segments = {"found": status.known, "loaded": status.loaded, "published": status.published}
+    segments = {"found": status.found, "loaded": status.loaded, "published": status.published}
     if site.settings.lake:
         segments["in_lake"] = status.in_lake
     runs = {step: (*contiguous_runs(blocks),) for step, blocks in segments.items()}

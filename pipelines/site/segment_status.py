@@ -72,6 +72,14 @@ class SiteStatus:
         return self.catalog.lost
 
     @cached_property
+    def found(self) -> tuple[BlockRange, ...]:
+        """Every segment that the source contains."""
+        inventory = self.survey.inventory
+        if len(inventory.loaded) == len(self.loaded):
+            return self.known
+        return tuple(file.blocks for file in inventory.segments)
+
+    @cached_property
     def known(self) -> tuple[BlockRange, ...]:
         """Every segment that the source or the warehouse has: the partitions."""
         segments = {file.blocks for file in self.survey.inventory.fresh}
@@ -95,13 +103,14 @@ class SiteStatus:
         return frozenset((*pending, *_without(self.unpublished, self.corrected)))
 
     @property
-    def correction(self) -> str:
-        """The sentence about corrected segments; empty where there are none."""
-        for run in contiguous_runs(self.corrected):
-            count = len(self.corrected)
+    def problems(self) -> Iterator[str]:
+        """Sentences about what no run can do: an empty source, a correction of the archive."""
+        if self.survey.source_problem:
+            yield self.survey.source_problem
+        for run in [*contiguous_runs(self.corrected)][:1]:
             command = f"strata publish --replace REASON --blocks {run}"
-            return f"{count:,} segments are published with other text than loaded: {command}"
-        return ""
+            count = len(self.corrected)
+            yield f"{count:,} segments are published with other text than loaded: {command}"
 
     @property
     def to_do(self) -> tuple[BlockRange, ...]:

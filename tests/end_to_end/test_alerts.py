@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,48 @@ def test_a_removed_bucket(tmp_path: Path) -> None:
     check_firing(tmp_path, written(tmp_path), time.time(), expected)
 
 
+def test_a_source_that_was_loaded_from_and_is_empty(place: Path) -> None:
+    source = Path(site_settings(place).source)
+    source.rename(source.with_name("not mounted"))
+    source.mkdir()
+
+    for command in (["status", "--check"], ["load"], ["run"]):
+        done = strata(place, *command)
+        assert done.returncode == 1, command
+        sentence = f"{source} contains no segments, and some were loaded from it: mount it, or "
+        assert sentence in done.stdout + done.stderr
+    facts = json.loads(strata(place, "status", "--json").stdout)
+    assert facts["segments"]["found"] == []
+    assert (
+        facts["segments"]["loaded"] == facts["segments"]["published"] == ["1-10", "11-20", "21-30"]
+    )
+    check_firing(place, written(place), time.time(), {3: [], 10: ["StrataUnreachable"]})
+    with serving(server_settings(site_settings(place))) as served, served.client() as client:
+        wait_until(lambda: "strata_look_success 0.0" in client.get("/metrics").text)
+
+
+def test_a_source_that_keeps_only_new_segments_is_counted_as_it_is(place: Path) -> None:
+    for number in range(2):
+        make_segment(site_settings(place), number).unlink()
+    check = strata(place, "status", "--check", "--json")
+    assert check.returncode == 0
+    assert json.loads(check.stdout)["segments"]["found"] == ["21-30"]
+
+
+def test_a_new_site_without_segments(tmp_path: Path) -> None:
+    check = strata(tmp_path, "status", "--check")
+    assert (check.returncode, check.stdout) == (1, "no segments yet\n")
+    assert strata(tmp_path, "status").returncode == 0
+    assert strata(tmp_path, "run").returncode == 0
+
+
+def test_a_newest_block_that_grows_old(place: Path) -> None:
+    (newest,) = (s.value for s in samples(written(place)) if s.name.startswith("strata_block_time"))
+    assert newest == datetime(2023, 1, 1, 0, 0, 30, tzinfo=UTC).timestamp()
+    expected = {30: [], 120: ["StrataOld"]}
+    check_firing(place, written(place), newest + 5 * 3600, expected, ages=True)
+
+
 def test_a_quarantined_segment(place: Path) -> None:
     damaged = make_segment(site_settings(place), 3)
     damaged.write_bytes(damaged.read_bytes()[:-100])
@@ -196,7 +239,9 @@ def test_blocks_that_wait_a_gap_and_a_lost_file(place: Path) -> None:
 
     make_segment(site_settings(place), 5)
     assert strata(place, "run").returncode == 0
-    assert strata(place, "status", "--check").returncode == 0
+    check = strata(place, "status", "--check")
+    assert check.returncode == 0
+    assert check.stdout == "nothing is left to do; blocks 41-50 are missing\n"
     check_firing(place, written(place), time.time(), {10: [], 90: ["StrataGap"]})
 
     next((place / "warehouse" / "data").glob("*/*.parquet")).unlink()
@@ -223,7 +268,7 @@ def test_the_server_tells_the_same_of_the_site(place: Path) -> None:
         }
     shared = ours.keys() & theirs.keys()
     assert {key[0].removeprefix("strata_") for key in shared} == {
-        *("look_success", "block_height", "blocks_behind", "gaps"),
+        *("look_success", "block_height", "block_timestamp_seconds", "blocks_behind", "gaps"),
         *("quarantined_files", "lost_files", "waiting_segments"),
     }
     assert {key: ours[key] for key in shared} == {key: theirs[key] for key in shared}

@@ -19,6 +19,8 @@ from transforms.segments.quarantine import QuarantinedFile
 from transforms.segments.source import Source
 from transforms.warehouse.log.snapshot import Snapshot
 
+_MOUNT = "mount it, or correct STRATA_SOURCE"
+
 
 @dataclass(frozen=True, slots=True)
 class Survey:
@@ -27,12 +29,14 @@ class Survey:
     `pending` are segments that can be loaded now; `refused` all files that cannot be used, by key:
     those that the inventory refuses, those whose very bytes were refused before, and those that
     changed after they were loaded. `loaded_runs` are the runs of loaded blocks, ascending.
+    `source_problem` is why the source cannot be the one that was loaded from; mostly empty.
     """
 
     inventory: Inventory
     pending: tuple[SegmentFile, ...]
     refused: tuple[Refusal, ...]
     loaded_runs: tuple[BlockRange, ...] = ()
+    source_problem: str = ""
 
     @property
     def reasons(self) -> dict[str, str]:
@@ -91,4 +95,8 @@ def survey(
         else:
             pending.append(file)
     refused.sort(key=lambda refusal: refusal.key)
-    return Survey(inventory, tuple(pending), tuple(refused), contents.runs)
+    was_loaded_from = any(size != UNKNOWN_SIZE for size in contents.files.values())
+    is_empty = was_loaded_from and not (inventory.loaded or inventory.fresh)
+    problem = f"{source.describe()} contains no segments, and some were loaded from it: {_MOUNT}"
+    found = (inventory, tuple(pending), tuple(refused), contents.runs)
+    return Survey(*found, source_problem=problem if is_empty else "")
