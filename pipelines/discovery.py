@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -38,21 +37,15 @@ def segment_sensor(job: str, settings: Settings) -> dg.SensorDefinition:
         instance = context.instance
         end_killed_runs(instance, dagster_home())
         status = _status(site, instance)
-        cursor = str(len(status.known))
-        present: Sequence[str] = ()
-        fresh: list[str] = []
-        # To read all partitions takes a while: most looks find neither new segments nor work.
-        if status.to_do or context.cursor != cursor:
-            present = instance.get_dynamic_partitions(str(SEGMENTS.name))
-            fresh = missing_partitions(present, status.known)
+        present = instance.get_dynamic_partitions(str(SEGMENTS.name))
+        fresh = missing_partitions(present, status.known)
         batches = plan_batches(status.to_do, [*present, *fresh], settings.batch)
-        requests = list(run_requests(instance, batches, datetime.now(UTC)))
+        requests = list(run_requests(instance, batches, present, datetime.now(UTC)))
         problem = machine_problem(site) if requests and runs_here(instance) else ""
         return dg.SensorResult(
             run_requests=[] if problem else requests,
             skip_reason=_skip_reason(status, problem) if problem or not requests else None,
             dynamic_partitions_requests=[*map(SEGMENTS.build_add_request, addable(fresh))],
-            cursor=cursor,
         )
 
     return new_segments

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -11,7 +11,6 @@ import dagster as dg
 
 from pipelines.batches import Batch
 from pipelines.partitions import range_of_tags, range_tags
-from transforms.block_range import BlockRange
 
 QUIET: dict[str, Any] = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 """The configuration of runs that say nothing on stderr: Dagster keeps all of it in its own log."""
@@ -39,20 +38,26 @@ def batch_tags(batch: Batch) -> dict[str, str]:
 
 
 def run_requests(
-    instance: dg.DagsterInstance, batches: Iterable[Batch], now: datetime
+    instance: dg.DagsterInstance,
+    batches: Iterable[Batch],
+    partitions: Sequence[str],
+    now: datetime,
 ) -> Iterator[dg.RunRequest]:
     """Requests for the batches that no run is about already, ascending.
+
+    `partitions` are all keys in the order in which they were added.
 
     A batch that was run before and is still to do comes again a minute later, in halves, so that a
     segment which cannot be published holds back no other for long. Alone in its batch, it comes
     again a minute later, then every ten minutes.
     """
-    busy = blocks_in_progress(instance)
+    busy = _keys_in_progress(instance, partitions)
     free = MOST_AT_ONCE - len(busy)
     waiting = deque(batches)
     while waiting and free > 0:
         batch = waiting.popleft()
-        if any(batch.blocks.overlaps(blocks) for blocks in busy):
+        keys = [blocks.key for blocks in batch.segments]
+        if not all(run.isdisjoint(keys) for run in busy):
             continue
         earlier = instance.get_run_records(dg.RunsFilter(tags={BATCH_TAG: str(batch)}), limit=2)
         pause = _PAUSE if batch.halves() or len(earlier) == 1 else _LONG_PAUSE
@@ -67,12 +72,20 @@ def run_requests(
         yield dg.RunRequest(f"{batch}:{after}", QUIET, batch_tags(batch))
 
 
-def blocks_in_progress(instance: dg.DagsterInstance) -> list[BlockRange]:
-    """The blocks of every run that is queued or working, whoever started it."""
-    runs = instance.get_runs(dg.RunsFilter(statuses=_UNFINISHED))
-    ranges = (range_of_tags(run.tags) for run in runs)
-    return [
-        BlockRange(BlockRange.from_key(keys.start).first, BlockRange.from_key(keys.end).last)
-        for keys in ranges
-        if keys is not None
-    ]
+def _keys_in_progress(
+    instance: dg.DagsterInstance, partitions: Sequence[str]
+) -> list[frozenset[str]]:
+    """The partitions of each run that is queued or working, whoever started it.
+
+    A range of Dagster follows the order of adding, in which older blocks may come later. Somebody
+    may have added a partition by hand, or deleted an end of the range.
+    """
+    places = {key: place for place, key in enumerate(partitions)}
+    in_progress = []
+    for run in instance.get_runs(dg.RunsFilter(statuses=_UNFINISHED)):
+        keys = range_of_tags(run.tags)
+        if keys is not None:
+            are_known = keys.start in places and keys.end in places
+            between = partitions[places[keys.start] : places[keys.end] + 1] if are_known else ()
+            in_progress.append(frozenset((keys.start, keys.end, *between)))
+    return in_progress

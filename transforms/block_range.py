@@ -42,8 +42,10 @@ class BlockRange:
 
     @classmethod
     def from_key(cls, key: str) -> BlockRange:
-        """The range a partition key stands for."""
+        """The range a partition key stands for. Raises `SegmentError` for any other text."""
         first, _, last = key.partition("-")
+        if not (first.isdecimal() and last.isdecimal()):
+            raise SegmentError(f"the partition {key!r} is no segment: delete it in Dagster")
         return cls(int(first), int(last))
 
     def overlaps(self, other: BlockRange) -> bool:

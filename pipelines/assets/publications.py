@@ -43,10 +43,9 @@ def exports_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
     def publish_tables(
         context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
     ) -> Iterator[dg.MaterializeResult[None]]:
-        segments = segments_of_run(context)
         keys = {key.path[-1]: key for key in sorted(context.selected_asset_keys)}
         with retried_if_transient(context.retry_number), site.warehouse.one_look():
-            outcome = publish_segments(site, segments, tuple(keys))
+            outcome = publish_segments(site, segments_of_run(context), tuple(keys))
         for entry in outcome.entries:
             context.add_asset_metadata(_metadata(entry), keys[entry.table], entry.blocks.key)
         failed = {failure.table for failure in outcome.report.failed}
@@ -115,9 +114,8 @@ def lake_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
         name="publish_to_lake", specs=[spec], partitions_def=SEGMENTS, backfill_policy=policy
     )
     def publish(context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]) -> None:
-        segments = segments_of_run(context)
         with retried_if_transient(context.retry_number), site.warehouse.one_look():
-            refused = publish_to_lake(site, segments)
+            refused = publish_to_lake(site, segments_of_run(context))
         if refused:
             raise final_failure("not everything could be put into the lake", refused)
 

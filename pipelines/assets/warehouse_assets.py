@@ -44,9 +44,8 @@ def history_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
     def load_tables(
         context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
     ) -> Iterator[dg.MaterializeResult[None] | dg.Output[None] | dg.AssetCheckEvaluation]:
-        segments = segments_of_run(context)
         with retried_if_transient(context.retry_number):
-            outcome = load_segments(site, segments)
+            outcome = load_segments(site, segments_of_run(context))
         if outcome.failures:
             raise _failure(outcome)
         for key in sorted(context.selected_asset_keys):

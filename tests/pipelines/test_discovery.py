@@ -16,9 +16,10 @@ from pipelines.jobs import load_and_publish
 from pipelines.partitions import range_tags
 from pipelines.run_requests import BATCH_TAG
 from pipelines.settings import Settings
+from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
 from tests.pipelines.conftest import MakeSegments
-from tests.pipelines.kit import blocks, listings
+from tests.pipelines.kit import blocks, load
 
 
 @pytest.fixture(autouse=True)
@@ -26,14 +27,10 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster_home"))
 
 
-def look(
-    settings: Settings, instance: dg.DagsterInstance, cursor: str | None = None
-) -> dg.SensorResult:
+def look(settings: Settings, instance: dg.DagsterInstance) -> dg.SensorResult:
     """Let the sensor look once, and do what the daemon does with its answer."""
     sensor = segment_sensor(load_and_publish.name, settings)
-    with dg.build_sensor_context(
-        instance=instance, cursor=cursor, resources={"site": Site(settings)}
-    ) as context:
+    with dg.build_sensor_context(instance=instance, resources={"site": Site(settings)}) as context:
         result = sensor(context)
     assert isinstance(result, dg.SensorResult)
     for request in result.dynamic_partitions_requests or ():
@@ -152,30 +149,26 @@ def test_a_file_that_is_no_segment_is_quarantined_and_asks_for_nothing(
     assert [file.key for file in site.warehouse.snapshot().quarantine] == ["notes.zip"]
 
 
-def test_a_look_that_finds_nothing_to_do_reads_no_partitions(
-    settings: Settings, instance: dg.DagsterInstance
-) -> None:
-    first = look(settings, instance)
-
-    with listings() as asked:
-        look(settings, instance, cursor=first.cursor)
-
-    assert asked == []
-
-
-def test_a_partition_that_somebody_deleted_comes_back_while_its_segment_is_to_do(
+def test_a_partition_that_somebody_deleted_comes_back_at_the_next_look(
     settings: Settings, instance: dg.DagsterInstance, make_segments: MakeSegments
 ) -> None:
     make_segments(3)
-    first = look(settings, instance)
-    deleted = blocks(1)[0].key
-    instance.delete_dynamic_partition("segments", deleted)
+    look(settings, instance)
+    instance.delete_dynamic_partition("segments", blocks(1)[0].key)
 
-    again = look(settings, instance, cursor=first.cursor)
+    again = look(settings, instance)
 
-    assert instance.has_dynamic_partition("segments", deleted)
     ranges = [request.tags[BATCH_TAG] for request in again.run_requests or ()]
     assert ranges == ["1-10", "11-20", "21-30"]
+    load(Site(settings))
+    publish_segments(Site(settings), blocks(0, 1, 2))
+    for number in (0, 2):
+        instance.delete_dynamic_partition("segments", blocks(number)[0].key)
+    instance.add_dynamic_partitions("segments", ["added-by-hand", "2"])
+
+    assert not look(settings, instance).run_requests
+    expected = {*(segment.key for segment in blocks(0, 1, 2)), "added-by-hand", "2"}
+    assert {*instance.get_dynamic_partitions("segments")} == expected
 
 
 def test_the_whole_history_of_mainnet_can_appear_at_once(

@@ -12,12 +12,15 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from pipelines.assembly import definitions
 from pipelines.instance import COMMAND_LINE_TAG, open_instance
-from pipelines.run_requests import BATCH_TAG
+from pipelines.jobs import load_and_publish
+from pipelines.run_requests import BATCH_TAG, QUIET
 from pipelines.running import FinishedRun, run_everything
 from pipelines.settings import Settings
 from pipelines.site.segment_status import site_status
 from pipelines.site.site import Site
+from pipelines.step_failures import step_failures
 from tests.pipelines.kit import blocks, make_segment, one_key_twice, site_settings
 from tests.segments_kit import KIT_CHAIN, entry_bytes
 from transforms.tables.registry import HISTORY_TABLES
@@ -171,3 +174,21 @@ def test_a_failing_database_of_dagster_is_named(
     with pytest.raises(OSError, match="Dagster's database says") as failed:
         run_everything(site, site_status(site), home, print)
     assert failed.value.filename == str(home)
+
+
+def test_a_run_over_a_partition_that_is_no_segment_says_what_to_do(
+    settings: Settings, site: Site, instance: dg.DagsterInstance
+) -> None:
+    instance.add_dynamic_partitions("segments", ["my-test"])
+    job = definitions(settings).resolve_job_def(load_and_publish.name)
+
+    result = job.execute_in_process(
+        run_config=QUIET,
+        instance=instance,
+        tags={"dagster/partition": "my-test"},
+        resources={"site": site},
+        raise_on_error=False,
+    )
+
+    reasons = dict(step_failures(result.all_events))
+    assert [*reasons] == ["the partition 'my-test' is no segment: delete it in Dagster"]
