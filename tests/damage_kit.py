@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 
@@ -17,3 +18,9 @@ def rot(path: Path, at: int | None = None) -> None:
         file.write(bytes([byte ^ 0x10]))
     path.chmod(mode & 0o777)
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def replace_table(lake: Path, other: Path, table: str) -> None:
+    """Put a table of another lake in the place of a lake's own: each is sound by itself."""
+    shutil.rmtree(lake / table, ignore_errors=True)
+    shutil.copytree(other / table, lake / table)

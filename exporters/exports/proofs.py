@@ -35,8 +35,8 @@ class Proof:
 
     `place` is its address, `state` the version that the file system or the store gave it (empty:
     none), `recorded` the hash that it was held against (of a ZIP, or of the CSV in it), `digest`
-    the CRC-32 of each of its blocks (`exporters.exports.proven_source`); the SHA-256 of a local part
-    follows them.
+    the CRC-32 of each of its blocks (`exporters.exports.proven_source`). The SHA-256 of a local
+    part follows them.
     """
 
     place: str

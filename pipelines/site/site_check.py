@@ -145,7 +145,7 @@ class _Checks:
             # What reads Parquet takes its time to import, which whoever has no lake need not pay.
             from exporters.verifying.verify_lake import LakeCheck
 
-            yield from LakeCheck(archive, self.check, named, held).findings()
+            yield from LakeCheck(archive, self.check, named, self.scratch, held).findings()
 
 
 def _known_chains(store: Store) -> set[str]:

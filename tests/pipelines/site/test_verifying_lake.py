@@ -11,6 +11,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,12 @@ from duckdb import DuckDBPyConnection
 from exporters.verifying import named_files
 from pipelines.site.site import Site
 from pipelines.site.site_check import verify_site
+from tests.damage_kit import replace_table
 from tests.pipelines.kit import load, make_segment, site_settings
 from tests.pipelines.place_kit import Place, advised, flip, follow, mended, one, placed, remedied
 from tests.s3_kit import bucket_server
 from tests.segments_kit import KIT_CHAIN, table_rows
+from transforms.tables.registry import HISTORY_TABLES, known_tables
 from transforms.verifying.verification import Verification
 from transforms.warehouse.checks import file_check
 from transforms.warehouse.load.rendering import rendering_problem
@@ -258,6 +261,66 @@ def test_a_foreign_file_in_a_table_of_current_state_is_named_no_longer(place: Pl
     findings = mended(place, path.parent, *CHECK)
     assert problems(place, findings) == [("damaged", f"{path.parent.name}/_delta_log")]
     assert _active(place, path.parent.name) == [_state(place)]
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
+    """Lakes of the same chain with other rows, whose only volume has so many segments."""
+
+    state = next(table for table in known_tables(1) if table not in HISTORY_TABLES)
+
+    @cache
+    def made(segments: int) -> Path:
+        settings = replace(site_settings(tmp_path_factory.mktemp("foreign")), lake=True)
+        with pytest.MonkeyPatch.context() as patch:
+            place = placed(settings, patch)
+            for number in range(segments):
+                rows = rows_of(number * 10 + 501)
+                rows[state] = table_rows(state, {}, {})
+                make_segment(settings, number, tables=rows)
+            load(Site(settings))
+            place.run("publish")
+        return place.lake
+
+    return made
+
+
+@pytest.mark.parametrize("segments", [1, 3, 4])
+@pytest.mark.parametrize("tables", [("orders",), ("deposits", "manifests"), ("state",), ("all",)])
+def test_a_table_of_another_lake_is_found_and_replaced(
+    place: Place, foreign: Callable[[int], Path], segments: int, tables: Sequence[str]
+) -> None:
+    before = contents_of(place)
+    names = [path.parent.name for path in place.lake.glob("*/_delta_log")]
+    history = [name for name in names if _is_history(place, name)]
+    states = [name for name in names if name not in (*history, "state_manifest")]
+    tables = {"all": history, "state": states}.get(tables[0], tables)
+    segments = min(segments, 3) if tables == states else segments  # a newer state may be right
+    for table in tables:
+        replace_table(place.lake, foreign(segments), table)
+    alone = ("--archive", str(place.archive))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("STRATA_WAREHOUSE")
+        patch.delenv("STRATA_SOURCE")
+        for options in ((*alone, "--quick"), alone):
+            assert place.verify(*options)[0] == 5, options
+    assert place.verify("--quick")[0] == 5
+    mended(place, place.lake / tables[0])
+    assert contents_of(place) == before
+
+
+def _is_history(place: Place, table: str) -> bool:
+    return all(path.name.count(".") == 2 for path in (place.lake / table).glob("*.parquet"))
+
+
+def contents_of(place: Place) -> dict[str, list[str]]:
+    """The names of the active files of each table of history, which have their hashes."""
+    tables = [path.parent.name for path in place.lake.glob("*/_delta_log")]
+    return {
+        table: sorted(path.name for path in _active(place, table))
+        for table in tables
+        if _is_history(place, table)
+    }
 
 
 def _cut_short(log: Path) -> None:
