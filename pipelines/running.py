@@ -35,7 +35,7 @@ class FinishedRun:
     """A run of one batch: its id, and why it failed unless it is empty.
 
     `affects_all` says that the others would fail the same way: a setting, a full disk, no network;
-    `of_machine` that it is one of the latter two.
+    `of_machine` that it is one of the latter two, or that the source does not give a file.
     """
 
     batch: Batch
@@ -111,6 +111,6 @@ def _run(
         batch,
         result.run_id,
         "; ".join(reasons) or "see the run's log",
-        affects_all=Scope.BATCH not in scopes,
-        of_machine=Scope.MACHINE in scopes,
+        affects_all=scopes.isdisjoint((Scope.BATCH, Scope.FILES)),
+        of_machine=not scopes.isdisjoint((Scope.FILES, Scope.MACHINE)),
     )

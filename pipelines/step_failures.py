@@ -12,7 +12,7 @@ from enum import Enum
 
 import dagster as dg
 
-from transforms.errors import BusyError, ConflictError, IntegrityError, RangeError, StrataError
+from transforms.errors import BusyError, ConfigError, StrataError
 from transforms.machine_errors import sentence
 
 TRANSIENT = (BusyError, ConnectionError, TimeoutError)
@@ -25,9 +25,10 @@ _OF_DATABASE = ("OperationalError", "DatabaseError")  # Dagster's own
 
 
 class Scope(Enum):
-    """What a failure is about: the batch's own segments, the machine, or anything else."""
+    """What a failure is about: the batch's segments, their files, the machine, or anything else."""
 
     BATCH = "batch"
+    FILES = "files"
     MACHINE = "machine"
     ALL = "all"
 
@@ -50,15 +51,15 @@ def retried_if_transient(retry_number: int) -> Iterator[None]:
 
 
 def _scope(error: Exception) -> Scope:
-    if isinstance(error, (ConflictError, IntegrityError, RangeError)):
-        return Scope.BATCH
-    return Scope.MACHINE if isinstance(error, OSError) else Scope.ALL
+    if not isinstance(error, StrataError):
+        return Scope.MACHINE
+    return Scope.ALL if isinstance(error, (BusyError, ConfigError)) else Scope.BATCH
 
 
-def final_failure(what: str, reasons: Mapping[str, str]) -> dg.Failure:
+def final_failure(what: str, reasons: Mapping[str, str], scope: Scope = Scope.BATCH) -> dg.Failure:
     """What no other try mends, as a sentence, with the reason of each thing it is about."""
     listed = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
-    return dg.Failure(f"{what}. {listed}", allow_retries=False)
+    return dg.Failure(f"{what}. {listed}", {_SCOPE: scope.value}, allow_retries=False)
 
 
 def step_failures(events: Iterable[dg.DagsterEvent]) -> Iterator[tuple[str, Scope]]:
@@ -75,4 +76,4 @@ def step_failures(events: Iterable[dg.DagsterEvent]) -> Iterator[tuple[str, Scop
             error = data.error.cause or data.error  # Dagster's own says in which step it was
             is_of_database = error.cls_name in _OF_DATABASE
             message = " ".join(error.message.partition(" [SQL: ")[0].split())
-            yield message, Scope.MACHINE if is_of_database else Scope.ALL
+            yield message, Scope.MACHINE if is_of_database else Scope.BATCH

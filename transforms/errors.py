@@ -9,6 +9,7 @@
     │   └── MissingFileError   it is not there
     ├── NodeError          what a data node answers cannot be used: ask another one
     ├── UnreadableFilesError  DuckDB failed on files: their hashes say whether they are damaged
+    ├── UnreadableObjectError  one object of a source cannot be read now: go on with the rest
     └── BusyError          another process holds a lock longer than we wait
 
 Errors of the machine (disk full, lost connection) pass through as they are.
@@ -58,6 +59,10 @@ class UnreadableFilesError(StrataError):
     def __init__(self, paths: Iterable[Path]) -> None:
         self.paths = frozenset(paths)
         super().__init__(f"cannot read {', '.join(map(str, sorted(self.paths)))}")
+
+
+class UnreadableObjectError(StrataError):
+    """One object of a source cannot be read now; trying again later may help."""
 
 
 class BusyError(StrataError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -13,11 +14,18 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
-from transforms.errors import BusyError
+from transforms.errors import BusyError, IntegrityError
 
 TEMP_SUFFIX = ".tmp"
 
 _NOT_WRITTEN = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR)
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -90,6 +98,19 @@ def check_version(descriptor: int, version: str, place: str) -> None:
     """Raise `BusyError` where an open file has another `file_version`."""
     if file_version(os.fstat(descriptor)) != version:
         raise BusyError(f"{place} was replaced while it was read: read it again")
+
+
+def check_regular(path: Path) -> None:
+    """Raise `IntegrityError` if a folder, a pipe or a dangling link stands in place of a file.
+
+    Opening a pipe would wait for a writer. A path without anything passes.
+    """
+    try:
+        kind = _KINDS.get(stat.S_IFMT(path.stat().st_mode), "")
+    except OSError:
+        kind = "a link that leads nowhere" if path.is_symlink() else ""
+    if kind:
+        raise IntegrityError(f"{path} is {kind}, not a file: move it away, then run it again")
 
 
 def sync_file(path: Path) -> None:

@@ -36,6 +36,12 @@ REMEDIES = {
 or was removed by somebody, and whoever asks for it knows which."""
 
 
+LIMITS = frozenset(
+    (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+)
+"""Errors of a whole machine, whichever file it was about to read or write."""
+
+
 def sentence(error: OSError) -> str:
     """What a person is told: the file, what is wrong with it, and what to do."""
     what = error.strerror or " ".join(str(error).split())

@@ -12,7 +12,7 @@ from pipelines.assets.keys import CURRENT_STATE, WAREHOUSE, table_key
 from pipelines.partitions import SEGMENTS, newest_of, segments_of_run
 from pipelines.site.loading import LoadOutcome, load_segments, load_spam_captures
 from pipelines.site.site import Site
-from pipelines.step_failures import final_failure, retried_if_transient
+from pipelines.step_failures import Scope, final_failure, retried_if_transient
 from transforms.tables.column_facts import table_meaning
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.manifests.receipts import Receipt
@@ -101,4 +101,5 @@ def _failure(outcome: LoadOutcome) -> dg.Failure:
         f"{failed} of {count} segments cannot be loaded; the other {count - failed} are in the "
         "warehouse and are published by the next run",
         {f"segment {blocks}": reason for blocks, reason in outcome.failures.items()},
+        Scope.FILES if outcome.unreadable else Scope.BATCH,
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import click
@@ -12,7 +13,7 @@ import click
 from exporters.archive.figures import size_text
 from pipelines.batches import plan_batches
 from pipelines.commands.display import Screen
-from pipelines.commands.failures import DAMAGED, FINDINGS, OK
+from pipelines.commands.failures import DAMAGED, FINDINGS, MACHINE, OK
 from pipelines.commands.options import json_option, open_site, source_option, warehouse_option
 from pipelines.site.loading import LoadOutcome, load_segments, load_spam_captures
 from pipelines.site.site import Site
@@ -50,7 +51,7 @@ def command(
     A segment that cannot be used goes to quarantine with its reason; the rest goes on. So do lines
     of spam captures (spam/<chain id>-<height>.ndjson or .gz of the source) that are none. The exit
     code is 1 as long as the source has such a segment or line, or a segment that changed after it
-    was loaded.
+    was loaded. It is 7 if the source lists a file and does not give it; the next load tries again.
 
     With --archive, what the warehouse lacks comes from an archive with a lake instead: its data
     files as they are, each CSV held against its published hash. What is damaged there is named, the
@@ -99,10 +100,13 @@ def _load_source(screen: Screen, site: Site) -> int:
         site.warehouse.show()
     lines = load_spam_captures(site)
     refused = _refused(site, survey)
+    unreadable = {key: why for outcome in outcomes for key, why in outcome.unreadable.items()}
     loaded = [segment for outcome in outcomes for segment in _loaded(outcome)]
     if survey.source_problem:
         screen.message(survey.source_problem)
-    _show(screen, refused, loaded, time.monotonic() - started, lines)
+    _show(screen, refused, loaded, time.monotonic() - started, lines, unreadable)
+    if unreadable:
+        return MACHINE
     return FINDINGS if refused or lines or survey.source_problem else OK
 
 
@@ -120,8 +124,10 @@ def _show(
     loaded: Sequence[_Loaded],
     seconds: float,
     lines: Sequence[RefusedLine] = (),
+    unreadable: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     screen.table("cannot be used", ("file", "reason"), refused.items())
+    screen.table("cannot be read now", ("file", "reason"), unreadable.items())
     shown = ((line.file, line.line, line.reason) for line in lines)
     screen.table("no spam captures", ("file", "line", "reason"), shown)
     rows = sum(segment[1] for segment in loaded)
@@ -139,6 +145,7 @@ def _show(
                 {"segment": blocks, "rows": rows, "bytes": size} for blocks, rows, size in loaded
             ],
             "quarantined": [{"file": key, "reason": reason} for key, reason in refused.items()],
+            "unreadable": [{"file": key, "reason": reason} for key, reason in unreadable.items()],
             "refused_captures": lines,
             "seconds": round(seconds, 3),
         }

@@ -23,6 +23,7 @@ class LoadOutcome:
     """What became of the segments: receipts of the history tables, and reasons of failures.
 
     `loaded` are those that this load added; others may have been there, or come from another load.
+    `unreadable` gives the reason for each file that the source did not give, by key.
     `gaps_before` are blocks that the warehouse lacks right before one of the segments.
     """
 
@@ -30,6 +31,7 @@ class LoadOutcome:
     loaded: frozenset[BlockRange]
     receipts: Sequence[Receipt]
     failures: Mapping[BlockRange, str]
+    unreadable: Mapping[str, str]
     gaps_before: tuple[BlockRange, ...] = ()
 
 
@@ -80,7 +82,7 @@ def _outcome(
     """What is in the warehouse after a load, and why the rest is not."""
     catalog = site.warehouse.catalog()
     present = {blocks for blocks in segments if catalog.holds(blocks)}
-    refused = {file.key: file.reason for file in report.failures}
+    refused = report.unreadable | {file.key: file.reason for file in report.failures}
     refused |= {refusal.key: refusal.reason for refusal in inventory.refused}
     others = (blocks for blocks in segments if blocks not in present)
     failures = {blocks: _reason(files, blocks, refused) for blocks in others}
@@ -91,7 +93,8 @@ def _outcome(
     # A volume has no gap inside, so that no manifest is read.
     runs = contiguous_runs(volume.blocks for volume in catalog.snapshot.history)
     gaps = tuple(gap for gap in gaps_between(runs) if gap.last + 1 in starts)
-    return LoadOutcome(tuple(segments), frozenset(report.loaded), receipts, failures, gaps)
+    loaded = frozenset(report.loaded)
+    return LoadOutcome(tuple(segments), loaded, receipts, failures, report.unreadable, gaps)
 
 
 @at_one_look

@@ -28,7 +28,7 @@ def machine_problem(site: Site) -> str:
                 return problem
         # Any key does: what counts is that there is an answer.
         for place in (site.source.reader, site.warehouse.backing.store, site.store):
-            place.head("index.json")
+            place.head("any")
     except OSError as error:
         return sentence(error)
     except StrataError as error:

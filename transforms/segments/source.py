@@ -7,16 +7,20 @@ import math
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from transforms.errors import ConfigError
+from transforms.errors import StrataError, UnreadableObjectError
+from transforms.machine_errors import LIMITS, sentence
 from transforms.objects import ObjectInfo, ObjectReader
 from transforms.segments.cid import said
 from transforms.segments.inventory import (
     NOTHING_HELD,
     Inventory,
     LoadedSegments,
+    Refusal,
     SegmentFile,
     take_inventory,
 )
@@ -56,11 +60,15 @@ class Source:
         """The source's segments and refusals; only its top level counts.
 
         `contents` are segments already loaded, `objects` a listing, which is taken if there is
-        none. Raises `ConfigError` where `index.json` is not one.
+        none. An `index.json` that gives no ids is refused like a segment.
         """
         objects = self.listing() if objects is None else objects
-        has_index = any(info.key == _INDEX_KEY for info in objects)
-        return take_inventory(objects, self._index_ids() if has_index else {}, contents)
+        index = next((info for info in objects if info.key == _INDEX_KEY), None)
+        ids, problem = self._index_ids() if index else ({}, "")
+        inventory = take_inventory(objects, ids, contents)
+        if index is None or not problem:
+            return inventory
+        return replace(inventory, refused=(*inventory.refused, Refusal(index, problem)))
 
     @property
     def listed(self) -> float:
@@ -81,24 +89,58 @@ class Source:
         return objects
 
     def fetch(self, segment: SegmentFile, path: Path) -> None:
-        """Copy a segment's ZIP to a local file, so that it cannot change while it is read."""
-        self._reader.fetch(segment.info.key, path)
+        """Copy a segment's ZIP to a local file, so that it cannot change while it is read.
+
+        Raises what `fetch_object` does.
+        """
+        fetch_object(self._reader, segment.info.key, path)
 
     def has(self, segments: Iterable[SegmentFile]) -> bool:
-        """Whether the files of all these segments are there still as they were listed."""
-        with ThreadPoolExecutor(_ASKERS) as pool:
-            infos = [segment.info for segment in segments]
-            return infos == [*pool.map(self._reader.head, [info.key for info in infos])]
+        """Whether the files of all these segments are there still as they were listed.
 
-    def _index_ids(self) -> dict[str, str]:
+        A file that the source does not describe counts as changed.
+        """
+        infos = [segment.info for segment in segments]
+        with ThreadPoolExecutor(_ASKERS) as pool, suppress(OSError, StrataError):
+            return infos == [*pool.map(self._reader.head, [info.key for info in infos])]
+        return False
+
+    def _index_ids(self) -> tuple[dict[str, str], str]:
+        """The ids by file name, and why `index.json` gives none, if so."""
         try:
             rows: list[dict[str, Any]] = json.loads(self._reader.read(_INDEX_KEY))
-            return {
-                str(row.get("File") or row.get("file") or ""): said(row.get("HistorySegmentID"))
+            ids = (
+                (str(row.get("File") or row.get("file") or ""), said(row.get("HistorySegmentID")))
                 for row in rows
-            }
+            )
+            return dict(ids), ""
+        except (OSError, StrataError) as error:
+            return {}, _reason(error)
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             where = self._reader.describe(_INDEX_KEY)
-            raise ConfigError(
-                f"{where} is not a JSON list of segments ({error}): correct or remove it"
-            ) from error
+            problem = f"{where} is not a JSON list of segments ({error}): correct or remove it"
+            return {}, problem
+
+
+def fetch_object(reader: ObjectReader, key: str, path: Path) -> None:
+    """Copy an object of a source to a local file.
+
+    Raises `UnreadableObjectError` if the source answers, but does not give this object. Errors of
+    the whole source and of this machine pass through.
+    """
+    try:
+        reader.fetch(key, path)
+    except (OSError, StrataError) as error:
+        if isinstance(error, OSError) and (
+            error.errno in LIMITS or Path(str(error.filename)).is_relative_to(path.parent)
+        ):
+            raise
+        try:
+            any(reader.list())
+        except (OSError, StrataError):
+            raise error from None
+        raise UnreadableObjectError(_reason(error)) from error
+
+
+def _reason(error: Exception) -> str:
+    return sentence(error) if isinstance(error, OSError) else str(error)

@@ -31,7 +31,9 @@ from transforms.duck import (
     read_only_connection,
     working_connection,
 )
+from transforms.errors import UnreadableObjectError
 from transforms.objects import ObjectInfo, ObjectReader
+from transforms.segments.source import fetch_object
 from transforms.spam.capture_lines import (
     MAX_LINE_BYTES,
     MAX_STATISTICS_BYTES,
@@ -92,7 +94,7 @@ def write_captures(
 ) -> None:
     """Write a new file with what `current` has and what is fresh; bad lines keep their reason.
 
-    Temporary files lie beside `path`. Errors of the source pass through.
+    Temporary files lie beside `path`. Errors of the whole source pass through.
     """
     scratch = path.parent
     paths = {table: scratch / f"{table}.ndjson" for table in _TABLES}
@@ -135,14 +137,23 @@ def _shown(key: str) -> str:
 
 
 def _read(info: ObjectInfo, reader: ObjectReader, path: Path, chain_id: str) -> Iterator[_Row]:
-    """The rows of one file, each with its table; blank lines are passed over."""
+    """The rows of one file, each with its table; blank lines are passed over.
+
+    A file that the source does not give is no row of `files`, so that it is tried again.
+    """
     file, number = _shown(info.key), 0
-    yield "files", {"file": file, "size": info.size, "version": info.version}
+    known = "files", {"file": file, "size": info.size, "version": info.version}
     name = _NAME.fullmatch(file)
     if name is None or name["chain"] != chain_id:  # it need not be fetched, nor could be
+        yield known
         yield _refused(file, 0, f"it is not named {_PREFIX}{chain_id}-<height>.ndjson")
         return
-    reader.fetch(info.key, path)
+    try:
+        fetch_object(reader, info.key, path)
+    except UnreadableObjectError as error:
+        yield _refused(file, 0, str(error))
+        return
+    yield known
     with gzip.open(path) if file.endswith(".gz") else path.open("rb") as stream:
         try:
             for number, line in enumerate(_lines(stream), start=1):  # type: ignore[arg-type]

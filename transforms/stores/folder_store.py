@@ -20,6 +20,7 @@ from pathlib import Path
 
 from transforms.errors import ConfigError
 from transforms.files import (
+    check_regular,
     check_version,
     file_clock,
     file_version,
@@ -132,6 +133,7 @@ class FolderStore:
                     return PutResult.CREATED
                 with self._staged(source, sha256) as staged:
                     return self._link(staged, target)
+        check_regular(target)  # a dangling link does not exist for the check above
         digest = content_sha256(target)
         if digest != sha256:
             raise conflict(str(target), digest, sha256)
@@ -150,6 +152,7 @@ class FolderStore:
         target = self._path(key)
         self._make_scratch()
         with self._staged(data, sha256) as staged, self._locked():
+            check_regular(target)
             info = self.head(key)
             if (info and info.version) != expected_version:
                 raise LostRaceError(f"{target} was changed by another writer: read it again")
@@ -172,6 +175,7 @@ class FolderStore:
     def _present(self, key: str) -> Path:
         path = self._path(key)
         if not path.is_file():
+            check_regular(path)
             raise FileNotFoundError(errno.ENOENT, "There is no such object", str(path))
         return path
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from transforms.errors import BusyError, ConfigError, ConflictError, IntegrityError
+from transforms.files import check_regular
 from transforms.objects import ObjectInfo, ObjectReader
 
 CHUNK_BYTES = 8 * 2**20
@@ -146,6 +147,7 @@ def content_chunks(content: Path | bytes) -> Iterator[bytes]:
     if isinstance(content, bytes):
         yield content
         return
+    check_regular(content)
     with content.open("rb") as file:
         while chunk := file.read(CHUNK_BYTES):
             yield chunk

@@ -132,9 +132,11 @@ def test_the_index_gives_the_ids_it_knows(
     ],
     ids=lambda text: repr(text[:12]),
 )
-def test_an_index_that_is_none_stops_with_its_place(folder: Path, text: bytes) -> None:
+def test_an_index_of_another_kind_is_refused_alone(folder: Path, text: bytes) -> None:
     (folder / "index.json").write_bytes(text)
-    with pytest.raises(
-        ConfigError, match=r"index\.json is not a JSON list of segments .*remove it"
-    ):
-        _ids(folder)
+    inventory = Source(FolderStore(folder)).inventory()
+    assert [segment.index_id for segment in inventory.segments] == ["", ""]
+    (refusal,) = inventory.refused
+    assert refusal.key == "index.json"
+    assert "index.json is not a JSON list of segments" in refusal.reason
+    assert refusal.reason.endswith("remove it")

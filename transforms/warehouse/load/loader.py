@@ -12,7 +12,7 @@ from pathlib import Path
 
 from transforms.block_range import BlockRange
 from transforms.duck_errors import ABOUT_DATA, reason
-from transforms.errors import SegmentError
+from transforms.errors import SegmentError, UnreadableObjectError
 from transforms.machine_errors import MemoryLimitError
 from transforms.segments.id_chain import id_chain
 from transforms.segments.inventory import Refusal, SegmentFile
@@ -36,11 +36,13 @@ VOLUME_BYTES = 2 * 2**30
 class LoadReport:
     """What a load did: the segments that it added, and a refused file per segment that failed.
 
-    What another load added in the meantime is neither.
+    `unreadable` gives the reason for each file that the source did not give, by key. What another
+    load added in the meantime is none of these.
     """
 
     loaded: list[BlockRange] = field(default_factory=list)
     failures: list[QuarantinedFile] = field(default_factory=list)
+    unreadable: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,9 @@ class Loader:
                 size += group[-1].bytes
             except SegmentError as error:
                 self._refuse(file, error, folder / "segment.zip")
+            except UnreadableObjectError as error:
+                self.report.unreadable[file.info.key] = str(error)
+                self.progress(file.info.size)
         if group:
             self._load_group(group)
         if self.report.failures:
