@@ -12,11 +12,8 @@ from enum import Enum
 
 import dagster as dg
 
-from transforms.errors import BusyError, ConfigError, StrataError
+from transforms.errors import TRANSIENT, BusyError, ConfigError, StrataError
 from transforms.machine_errors import sentence
-
-TRANSIENT = (BusyError, ConnectionError, TimeoutError)
-"""Errors that may go away by themselves."""
 
 MOST_RETRIES = 4
 FIRST_WAIT_SECONDS = 5.0

@@ -67,3 +67,7 @@ class UnreadableObjectError(StrataError):
 
 class BusyError(StrataError):
     """A lock is held by another process; trying again later helps."""
+
+
+TRANSIENT = (BusyError, ConnectionError, TimeoutError)
+"""Errors that may go away by themselves."""

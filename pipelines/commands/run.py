@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -25,13 +26,17 @@ from pipelines.lasting_objects import lasting_objects
 from pipelines.sample_history import copy_sample
 from pipelines.site.completing import Completion, complete_archive
 from pipelines.site.loading import load_spam_captures
-from pipelines.site.publication_state import published_tables, sweep
+from pipelines.site.publication_state import PublishedTable, published_tables, sweep
 from pipelines.site.segment_status import SiteStatus, site_status
 from pipelines.site.site import Site
+from transforms.errors import TRANSIENT
 
 if TYPE_CHECKING:
     from pipelines.running import FinishedRun
     from transforms.spam.capture_tables import RefusedLine
+
+_Result = TypeVar("_Result")
+_WAITS = (1, 2, 4, 8)  # seconds
 
 
 @click.command("run")
@@ -55,12 +60,16 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
         completion = Completion() if before.to_do else _look(site, screen)
     status = before if completion.is_nothing else site_status(site)
     runs = list(_run(site, screen, status)) if status.to_do else []
-    with site.warehouse.one_look():
-        lines = load_spam_captures(site)
-        after = before if completion.is_nothing and not runs else site_status(site)
-        tables = published_tables(site, frozenset(after.published).difference(before.published))
-        has_machine_failed = any(run.of_machine for run in runs)
-        not_swept = {} if has_machine_failed else _swept(site, after)
+    has_machine_failed = any(run.of_machine for run in runs)
+
+    def finish() -> tuple[Sequence[RefusedLine], SiteStatus, list[PublishedTable], dict[str, str]]:
+        with site.warehouse.one_look():
+            lines = load_spam_captures(site)
+            after = before if completion.is_nothing and not runs else site_status(site)
+            tables = published_tables(site, frozenset(after.published).difference(before.published))
+            return lines, after, tables, {} if has_machine_failed else _swept(site, after)
+
+    lines, after, tables, not_swept = finish() if has_machine_failed else _repeated(finish)
     _record_look(site, after)
     show_completion(screen, completion)
     _show_refusals(screen, completion, not_swept, lines)
@@ -80,6 +89,16 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
         return MACHINE
     is_bad = after.refused or [*after.problems] or lines or completion.failed or not_swept
     return FINDINGS if is_bad or any(run.failure for run in runs) else OK
+
+
+def _repeated(work: Callable[[], _Result]) -> _Result:
+    """Do work, and again, later each time, while an error may go away, as Dagster's steps do."""
+    for seconds in _WAITS:
+        try:
+            return work()
+        except TRANSIENT:
+            time.sleep(seconds)
+    return work()
 
 
 def _swept(site: Site, status: SiteStatus) -> dict[str, str]:

@@ -16,6 +16,7 @@ import strata
 from exporters.locations import Locations
 from tests.api.server_kit import ServerProcess
 from tests.end_to_end.machines_kit import Machine, objects
+from tests.fault_proxy import PASS, Request
 from tests.s3_kit import BucketServer, bucket_server
 from tests.segments_kit import KIT_CHAIN, table_rows
 from tests.transforms.warehouse_kit import history_segment, state_segment
@@ -348,3 +349,24 @@ def test_a_server_that_starts_while_the_bucket_is_away_says_so(cloud: Cloud) -> 
     assert started.stderr.startswith("strata: ")
     assert "is overloaded or failing" in started.stderr
     assert len(started.stderr.splitlines()) == 1
+
+
+def test_a_run_ends_well_if_the_bucket_refuses_the_look_after_it(
+    server: BucketServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second listing of the source follows the publication, and each request has four tries."""
+    cloud = make_cloud(server, tmp_path)
+    cloud.add(segment(tmp_path / "made", 1, 10))
+    listings = 0
+
+    def refused(request: Request) -> str:
+        nonlocal listings
+        is_listing = request.path.strip("/") == cloud.source and "list-type" in request.query
+        listings += is_listing
+        return "503 SlowDown" if is_listing and 2 <= listings <= 5 else PASS
+
+    monkeypatch.setattr(server.door, "on_request", refused)
+    done = Machine(tmp_path / "machine", {**cloud.places, "STRATA_LAKE": "0"}).run("run")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert listings == 6
+    assert "15 tables in 15 ZIPs" in done.stdout
