@@ -32,7 +32,10 @@ _Part = tuple[Extent | None, frozenset[str] | None]
 
 _ALL: _Part = (None, None)
 _NEWEST = 10**9  # schema versions only grow
-_BLOCKS = "select min(vega_time), max(vega_time), min(_segment), max(_segment) from main.blocks"
+_BLOCKS = (
+    "select min(vega_time), max(vega_time), min(_segment), max(_segment), "
+    "bool_or(vega_time is null) from main.blocks"
+)
 
 
 def open_history(warehouse: str | Path | None) -> History:
@@ -146,11 +149,13 @@ class History:
         blocks = extent.blocks
         query = f"{_BLOCKS} where height between {blocks.first} and {blocks.last}"
         cursor = self._cursor(query, extent)
-        ((begin, end, lower, upper),) = cursor.execute(query).fetchall()
+        ((begin, end, lower, upper, is_odd),) = cursor.execute(query).fetchall()
         if lower is None:
             raise RangeError(f"the warehouse holds no block of {blocks.first} to {blocks.last}")
-        times = (f"timestamptz {quote_text(moment.isoformat())}" for moment in (begin, end))
-        of_blocks = f"vega_time between {' and '.join(times)}"
+        times = (f"timestamptz {quote_text(str(moment))}" for moment in (begin, end))
+        of_blocks = f"vega_time between {' and '.join(times)}" if begin else "false"
+        if is_odd:  # the view has no such times
+            of_blocks = f"({of_blocks} or vega_time is null)"
         if "state" in self._kinds(name):  # rows from before it was history have a later segment
             return [of_blocks]
         # Segments are what volumes can be skipped by.

@@ -43,8 +43,8 @@ def _bound(text: str, of_day: time) -> Bound:
     if text.isdecimal() and text.isascii():
         return Bound(text, block=int(text))
     try:
-        moment = _moment(text, of_day)
-    except ValueError:
+        moment = _moment(text, of_day).astimezone(UTC)
+    except (ValueError, OverflowError):
         raise RangeError(
             f"{text!r} is neither a block nor a time: give a height like 5000, a date like "
             "2023-06-01 or a time like 2023-06-01T12:30:00Z"

@@ -392,7 +392,16 @@ def _newest(session: Session, snapshot: OpenSnapshot) -> Block | None:
     if not blocks:
         return None
     sql = (
-        "select height, epoch_us(vega_time) * 1000, hash "  # noqa: S608 - our own name
+        "select height, epoch_us(vega_time), hash "  # noqa: S608 - our own name
         f"from {blocks[-1].source} order by height desc limit 1"
     )
-    return next((Block(*row) for row in session.rows(sql)), None)
+    rows = session.rows(sql)
+    return next((Block(height, nanos(micros), digest) for height, micros, digest in rows), None)
+
+
+def nanos(micros: int | None) -> int:
+    """Unix nanoseconds; 0 for none. What 64 bits do not hold wraps, as it does for the network."""
+    if not micros:
+        return 0
+    value = micros * 1000
+    return value if -(2**63) <= value < 2**63 else (value + 2**63) % 2**64 - 2**63

@@ -15,6 +15,7 @@ from typing import Any
 
 import orjson
 
+from api.core.open_snapshots import nanos
 from api.queries.cursors import bytes_of, show_id
 from api.queries.pagination import Record, Row
 from transforms.tables.column_facts import NAMES, enum_names
@@ -128,14 +129,6 @@ def oracle_data(row: Row) -> Record:
 def elements(array: str) -> tuple[str, ...]:
     """The elements of PostgreSQL's text of a byte array, in hex; what is none is left out."""
     return tuple(element for element in _ELEMENT.findall(array) if len(element) % 2 == 0)
-
-
-def nanos(micros: int | None) -> int:
-    """Unix nanoseconds; 0 for none. What 64 bits do not hold wraps, as it does for the network."""
-    if not micros:
-        return 0
-    value = micros * 1000
-    return value if -(2**63) <= value < 2**63 else (value + 2**63) % 2**64 - 2**63
 
 
 def unsigned(value: int | None) -> int:

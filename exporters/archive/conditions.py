@@ -24,7 +24,8 @@ from exporters.zip_names import parse_zip_name
 from transforms.block_range import BlockRange
 from transforms.coverage import Coverage, difference, intersection, union
 
-_MOST_DAYS = 10_000  # a block with a senseless time must not make millions of rows
+# Days between two days on which segments begin or end: one senseless time could make millions.
+_MOST_BETWEEN, _MOST_DAYS = 1_000, 10_000
 _MOST_NAMED = 3  # tables, runs of blocks, or replacements that a reason names
 _DAY = timedelta(days=1)
 
@@ -55,18 +56,25 @@ def conditions_json(chain_id: str, days: Iterable[DayCondition]) -> bytes:
 
 
 def day_conditions(index: ArchiveIndex, replaced: Sequence[Revision]) -> list[DayCondition]:
-    """The days from the first to the last block whose times are known, ascending."""
+    """The days of all blocks whose times are known, and days between these, ascending."""
     reaches = _reaches(index)
     span = completeness(index.tables).span
     if span is None or not reaches:
         return []
     holes, changes = _Holes.of(index, span), _replacements(reaches, replaced)
     rows = [_row(reach, holes, changes.get(reach.day, [])) for reach in reaches]
-    start = index.days[0]
-    if rows[0].day == start.day and span.first > 1:
-        rows[0] = _with_reason(rows[0], Condition.DEGRADED, f"begins with block {span.first}")
-    newest = f"newest block {span.last}, made {index.times[1]}" if index.times else ""
-    rows[-1] = _with_reason(rows[-1], Condition.PENDING, newest)
+    begins = (n for n, row in enumerate(rows) if row.blocks and row.blocks.first == span.first)
+    ends = [n for n, row in enumerate(rows) if row.blocks and row.blocks.last == span.last]
+    first, last = next(begins, 0), ends[-1] if ends else -1
+    if span.first > 1:
+        rows[first] = _with_reason(
+            rows[first], Condition.DEGRADED, f"begins with block {span.first}"
+        )
+    made = index.times[1] if index.times else ""
+    # Times need not ascend: that of another block says nothing here.
+    made = f", made {made}" if made.startswith(rows[last].day.isoformat()) else ""
+    newest = f"newest block {span.last}{made}"
+    rows[last] = _with_reason(rows[last], Condition.PENDING, newest)
     return rows
 
 
@@ -80,30 +88,31 @@ class _Reach:
 
 
 def _reaches(index: ArchiveIndex) -> list[_Reach]:
-    """The days that have blocks, and those between them."""
+    """The days that have blocks, and those between them, unless these are too many."""
     span, known = completeness(index.tables).span, index.days
     if span is None or not known:
         return []
-    oldest = known[-1].day - _MOST_DAYS * _DAY
     ends = (*known[1:], None)
     rows: list[_Reach] = []
+    free = _MOST_DAYS
     for before, item, after in zip((None, *known), known, ends, strict=False):
         first = min(item.blocks.first, before.blocks.last + 1 if before else span.first)
         last = max(item.blocks.last, after.blocks.first - 1 if after else span.last)
-        if item.day > oldest:
-            rows += _between(before, item, oldest) if before else ()
-            rows.append(_Reach(item.day, item.blocks, BlockRange(first, last)))
+        days = (item.day - before.day).days - 1 if before else 0
+        if before and days <= min(free, _MOST_BETWEEN):
+            free -= days
+            rows += _between(before, item)
+        rows.append(_Reach(item.day, item.blocks, BlockRange(first, last)))
     return rows
 
 
-def _between(before: BlockDay, after: BlockDay, oldest: date) -> Iterator[_Reach]:
+def _between(before: BlockDay, after: BlockDay) -> Iterator[_Reach]:
     """The days on which no segment begins or ends: inside one, in a gap, or without any block."""
-    start = max(before.day, oldest)
     first, last = after.blocks.first, before.blocks.last
     inside = BlockRange(first, last) if first <= last else None
     outside = BlockRange(last + 1, first - 1) if last + 1 < first else None
-    for number in range(1, (after.day - start).days):
-        yield _Reach(start + number * _DAY, inside, inside or outside)
+    for number in range(1, (after.day - before.day).days):
+        yield _Reach(before.day + number * _DAY, inside, inside or outside)
 
 
 @dataclass(frozen=True, slots=True)

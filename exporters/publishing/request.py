@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,8 +55,8 @@ _LINE = 4096  # bytes; a row of blocks has a time, a height and a hash
 def block_times(source: ByteSource, member: Member, schema: TableSchema) -> tuple[str, str] | None:
     """The times of the first and last block in a CSV of `blocks`, whose rows ascend by time.
 
-    None for any other table, without rows, and where a cell is no time. Raises `IntegrityError`
-    where the CSV is damaged.
+    One that is not in the years 1 to 9999 is left out: the other one stands for both. None for any
+    other table, without rows, and without times. Raises `IntegrityError` where the CSV is damaged.
     """
     if schema.table != "blocks" or "vega_time" not in schema.names or member.rows == 0:
         return None
@@ -66,10 +67,9 @@ def block_times(source: ByteSource, member: Member, schema: TableSchema) -> tupl
             start += block
         end = end[-_LINE:] + block
     lines = (start.split(b"\n", 2)[1], end.rstrip(b"\n").rpartition(b"\n")[2])
-    try:
-        first, last = (
-            lower_bound(line.decode(errors="replace").split(",")[place]).micros for line in lines
-        )
-    except (RangeError, IndexError):
-        return None
-    return None if first is None or last is None else (rfc3339(first), rfc3339(last))
+    times = []
+    for line in lines:
+        with suppress(RangeError, IndexError):
+            micros = lower_bound(line.decode(errors="replace").split(",")[place]).micros
+            times += [] if micros is None else [rfc3339(micros)]
+    return (times[0], times[-1]) if times else None

@@ -22,13 +22,13 @@ from api.core.api_errors import (
     UnavailableError,
 )
 from api.core.descriptors import TRADING_DATA, is_optional, json_name, method_messages
+from api.core.open_snapshots import nanos
 from api.queries.messages import error_json
 from api.queries.messages import record_json as written_json
 from api.queries.pagination import Page, Record
 from api.queries.records import (
     elements,
     liquidity_provision,
-    nanos,
     node_signature,
     oracle_data,
     order,

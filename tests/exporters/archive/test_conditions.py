@@ -314,8 +314,28 @@ def test_one_senseless_time_does_not_make_millions_of_rows() -> None:
         MadeSegment(BlockRange(n, n), time, time, HISTORY_TABLES) for n, time in enumerate(times)
     ]
     found = day_conditions(index_of(segments), ())
-    assert len(found) == 10_000
-    assert found[-1].day == date(2023, 1, 1)
+    assert [row.day for row in found] == [date(1, 1, 1), date(2023, 1, 1)]
+
+
+def test_the_newest_block_is_pending_whatever_time_another_one_has() -> None:
+    noon, last = datetime(2023, 1, 1, 12, tzinfo=UTC), datetime(9999, 12, 31, 12, tzinfo=UTC)
+    times = ((noon, last), (noon, noon))
+    segments = [
+        MadeSegment(BlockRange(n * 10 + 1, n * 10 + 10), *ends, HISTORY_TABLES)
+        for n, ends in enumerate(times)
+    ]
+    first, second = day_conditions(index_of(segments), ())
+    assert (first.day, first.condition) == (date(2023, 1, 1), Condition.PENDING)
+    assert first.reason == "newest block 20"
+    assert (second.day, second.condition) == (date.max, Condition.AVAILABLE)
+
+
+def test_days_between_segments_are_bounded_in_all() -> None:
+    days = [datetime(1900, 1, 1, tzinfo=UTC) + timedelta(days=900 * n) for n in range(20)]
+    segments = [MadeSegment(BlockRange(n, n), d, d, HISTORY_TABLES) for n, d in enumerate(days)]
+    found = [row.day for row in day_conditions(index_of(segments), ())]
+    assert {day.date() for day in days} <= {*found}
+    assert len(found) == 20 + 11 * 899
 
 
 def test_a_revision_whose_path_is_no_zip_is_of_no_day() -> None:
