@@ -33,7 +33,7 @@ from exporters.archive.json_text import FORMAT, written
 from exporters.archive.lake_place import LAKE, LOG, MANIFESTS
 from exporters.archive.page import chain_page, home_page, shard_page
 from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL, unsealed_sql
-from exporters.archive.revisions import REVISIONS
+from exporters.archive.revisions import REVISIONS, check_present
 from exporters.archive.schema_documents import schema_json, schema_page
 from exporters.archive.shards import hashes_path, shard_path
 from exporters.archive.sound_documents import (
@@ -161,7 +161,7 @@ def chain_documents(archive: Archive, shards: Collection[int]) -> Iterator[Archi
     yield ArchiveDocument(archive.key(CONDITIONS), _JSON, lambda _: _conditions(archive))
     yield ArchiveDocument(archive.key(LATEST), _JSON, lambda _: _latest(archive))
     yield ArchiveDocument(archive.key(PAGE), _HTML, lambda _: _chain_page(archive))
-    yield ArchiveDocument(archive.key(SUMS), _TEXT, lambda _: _sums(archive), Wave.LISTS)
+    yield ArchiveDocument(archive.key(SUMS), _TEXT, partial(_sums, archive), Wave.LISTS)
     if archive.signer is not None:
         for name in SIGNATURES:
             yield _signature(archive, archive.signer, name)
@@ -215,7 +215,8 @@ def _latest(archive: Archive) -> bytes:
     )
 
 
-def _sums(archive: Archive) -> bytes:
+def _sums(archive: Archive, old: bytes | None) -> bytes:
+    check_present(archive, old)
     names = (INDEX, SCHEMA, CONDITIONS, LATEST, REVISIONS, PUBLIC_SQL)
     contents = ((name, archive.read(name)) for name in names)
     there = {name: data for name, data in contents if data is not None}

@@ -15,8 +15,9 @@ from datetime import UTC, datetime
 
 from exporters.archive.archive import Archive, update
 from exporters.archive.entries import Json
+from exporters.archive.hash_lists import SUMS, parse_sums
 from exporters.archive.json_text import FORMAT, parsed, written
-from transforms.errors import ConfigError
+from transforms.errors import ConfigError, IntegrityError
 
 REVISIONS = "revisions.json"
 
@@ -60,6 +61,24 @@ def record(archive: Archive, revision: Revision) -> None:
         return _written(archive.chain_id, events if is_known else (*events, revision))
 
     update(archive.store, archive.key(REVISIONS), add, "application/json")
+
+
+def check_present(archive: Archive, sums: bytes | None) -> None:
+    """Raise `IntegrityError` if the list is missing although these `SHA256SUMS` name it."""
+    if REVISIONS in parse_sums(sums or b"") and archive.read(REVISIONS) is None:
+        raise IntegrityError(
+            f"{archive.place(REVISIONS)} is missing, and nothing else says which files were "
+            "replaced: put it back from a mirror or a backup; if there is none, run strata publish "
+            "--revisions-lost REASON"
+        )
+
+
+def declare_loss(archive: Archive, reason: str, at: datetime) -> None:
+    """Begin a new list, whose first event is the loss of the one that `SHA256SUMS` names."""
+    listed = parse_sums(archive.read(SUMS) or b"").get(REVISIONS)
+    if listed is None or archive.read(REVISIONS) is not None:
+        raise ConfigError(f"{archive.place(REVISIONS)} is not lost: leave --revisions-lost out")
+    record(archive, Revision(REVISIONS, listed, "", reason, at))
 
 
 def parse_revisions(data: bytes | None, archive: Archive) -> tuple[Revision, ...]:

@@ -11,7 +11,7 @@ from exporters.archive.document_store import DocumentStore
 from exporters.archive.hash_lists import ENDING, SIGNATURES, SUMS, parse_sums
 from exporters.archive.index import ArchiveIndex, ShardSummary
 from exporters.archive.public_sql import PUBLIC_SQL, public_address
-from exporters.archive.revisions import Revision, revisions
+from exporters.archive.revisions import REVISIONS, Revision, revisions
 from exporters.archive.shards import shard_at, shard_path
 from transforms.errors import IntegrityError
 from transforms.stores.store import Store, versioned
@@ -42,11 +42,12 @@ def is_complete(archive: Archive) -> bool:
     """
     store = DocumentStore(archive.store)
     keys = chain_keys(archive)
-    store.read_first([*keys, archive.key(PUBLIC_SQL)])
+    others = (PUBLIC_SQL, REVISIONS)
+    store.read_first([*keys, *map(archive.key, others)])
     if not all(versioned(store, key) for key in keys):
         return False
     hashes = parse_sums(store.read(archive.key(SUMS)))
-    for path in {*hashes, INDEX, PUBLIC_SQL}.intersection((*_OF_CHAIN, PUBLIC_SQL)):
+    for path in {*hashes, INDEX, *others}.intersection((*_OF_CHAIN, *others)):
         document = versioned(store, archive.key(path))
         if hashes.get(path) != (document and hashlib.sha256(document[0]).hexdigest()):
             return False

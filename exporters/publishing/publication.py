@@ -18,8 +18,8 @@ from itertools import islice
 from exporters.archive.archive import Archive, update
 from exporters.archive.documents import refresh
 from exporters.archive.entries import Entry
-from exporters.archive.hash_lists import put_hash_file
-from exporters.archive.revisions import Revision, record
+from exporters.archive.hash_lists import SUMS, put_hash_file
+from exporters.archive.revisions import Revision, check_present, record
 from exporters.archive.shards import Shard, hashes_path, shard_number, shard_path
 from exporters.publishing.replace import Correction, replace_object
 from exporters.publishing.request import PublishRequest
@@ -113,10 +113,12 @@ def publish_zips(
     the rest goes on. With a `correction` such bytes are replaced, one ZIP after the other, so that
     the revisions have the order of the requests. The index and the pages are written once, at the
     end, also what follows from `doubtful` shards. Errors of the machine end the run as they are:
-    run it again. Raises `IntegrityError` for a shard that is damaged or gone.
+    run it again. Raises `IntegrityError` if a shard is damaged or missing, or the
+    revisions are.
     """
     if archive.signer is not None:
         _ = archive.signer.key  # one that cannot be used is said before anything is written
+    check_present(archive, archive.read(SUMS))
     published: list[Published] = []
     pending = iter(requests)
     put = partial(_publish_one, archive, correction)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import click
 
 from exporters.archive.figures import size_text
+from exporters.archive.revisions import declare_loss
 from exporters.publishing.publication import Outcome, Published, PublishReport
 from exporters.publishing.replace import Correction
 from pipelines.batches import plan_batches
@@ -67,6 +68,11 @@ def _loaded_inside(site: Site, blocks: str | None) -> list[BlockRange]:
 )
 @tables_option
 @blocks_option
+@click.option(
+    "--revisions-lost",
+    metavar="REASON",
+    help="Begin revisions.json anew: the list is lost, and no mirror or backup has it.",
+)
 @warehouse_option
 @archive_option
 @json_option
@@ -74,6 +80,7 @@ def command(
     reason: str | None,
     tables: tuple[str, ...],
     blocks: str | None,
+    revisions_lost: str | None,
     warehouse: str | None,
     archive: str | None,
     as_json: bool,
@@ -90,9 +97,12 @@ def command(
     screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
     chain_id = site.loaded_catalog().snapshot.chain_id
+    published = site.archive(chain_id)
+    if revisions_lost is not None:
+        declare_loss(published, revisions_lost, datetime.now(UTC))
     site.stage.sweep()
     with screen.counts("looking at") as count:
-        completion = complete_archive(site, site.archive(chain_id), count)
+        completion = complete_archive(site, published, count)
     segments: Sequence[BlockRange] = completion.unpublished
     if correction is None:
         reports = _publish(site, screen, segments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import zipfile
@@ -17,8 +18,11 @@ from pipelines.commands.group import strata
 from pipelines.settings import Settings
 from pipelines.site.publishing import publish_segments, replace_published
 from pipelines.site.site import Site
+from tests.archive_kit import contents
 from tests.pipelines.kit import blocks, damages, load, make_segment, site_settings
+from tests.pipelines.place_kit import placed
 from tests.segments_kit import KIT_CHAIN, table_rows
+from transforms.errors import ConfigError, IntegrityError
 from transforms.tables.registry import HISTORY_TABLES
 
 ALL = blocks(0, 1)
@@ -134,3 +138,41 @@ def test_a_request_that_cannot_be_meant_is_refused(
 
     assert done.exit_code == 2
     assert expected in done.stderr
+
+
+def test_lost_revisions_stop_publications_until_they_are_back_or_declared_lost(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
+    run = placed(site.settings, monkeypatch).run
+    damage(zip_file(site, "1-10"))
+    assert replace_published(site, ALL[:1], ["orders"], WHY).replaced == 1
+    path = Path(site.settings.archive, KIT_CHAIN, "revisions.json")
+    listed = path.read_bytes()
+    sums = path.with_name("SHA256SUMS")
+    path.unlink()
+    before = contents(site.store)
+    damage(zip_file(site, "11-20"))
+    replacing = ("publish", "--replace", "bad disk", "--table", "orders", "--blocks", "11-20")
+    for words in (("publish",), replacing, ("run",)):
+        with pytest.raises(IntegrityError, match="is missing, and nothing else says which files"):
+            run(*words)
+    zip_file(site, "11-20").unlink()
+    with pytest.raises(IntegrityError, match="revisions-lost REASON"):
+        publish_segments(site, ALL, gone={"orders/kit-chain-orders-11-20.zip"})
+    assert {key: contents(site.store).get(key) for key in before if "11-20" not in key} == {
+        key: data for key, data in before.items() if "11-20" not in key
+    }
+
+    path.write_bytes(listed)
+    assert run("publish")[0] == 0
+    assert revisions(site)[0]["reason"] == WHY.reason
+    path.unlink()
+    assert run("publish", "--revisions-lost", "no mirror has it")[0] == 0
+    (event,) = revisions(site)
+    assert (event["path"], event["reason"]) == ("revisions.json", "no mirror has it")
+    assert event["old_sha256"] == hashlib.sha256(listed).hexdigest()
+    assert "  revisions.json\n" in sums.read_text()
+    assert damages(site) == []
+    with pytest.raises(ConfigError, match="is not lost"):
+        run("publish", "--revisions-lost", "again")
