@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
-from transforms.errors import RangeError
+from transforms.errors import ConfigError, RangeError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+
+
+class BoundError(RangeError, ConfigError):
+    """A text is neither a block nor a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,18 +27,18 @@ class Bound:
 def lower_bound(text: str) -> Bound:
     """The beginning of a range: `5000`, `2023-06-01` or `2023-06-01T12:30:00Z`.
 
-    A time without an offset is UTC, a date is its first moment. Raises `RangeError`.
+    A time without an offset is UTC, a date is its first moment. Raises `BoundError`.
     """
     return _bound(text, time.min)
 
 
 def upper_bound(text: str) -> Bound:
-    """The end of a range, which belongs to it: a date is its last moment. Raises `RangeError`."""
+    """The end of a range, which belongs to it: a date is its last moment. Raises `BoundError`."""
     return _bound(text, time.max)
 
 
 def both_bounds(start: str | None, end: str | None) -> tuple[Bound | None, Bound | None]:
-    """The bounds of a range, of which either may not be given. Raises `RangeError`."""
+    """The bounds of a range, of which either may not be given. Raises `BoundError`."""
     return lower_bound(start) if start else None, upper_bound(end) if end else None
 
 
@@ -45,7 +49,7 @@ def _bound(text: str, of_day: time) -> Bound:
     try:
         moment = _moment(text, of_day).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise RangeError(
+        raise BoundError(
             f"{text!r} is neither a block nor a time: give a height like 5000, a date like "
             "2023-06-01 or a time like 2023-06-01T12:30:00Z"
         ) from None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from transforms.block_range import BlockRange, BlockRanges, contiguous_runs
 from transforms.coverage import difference, union
-from transforms.errors import RangeError
+from transforms.errors import ConfigError, RangeError
 from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import HISTORY_TABLES, TableSchema
 
@@ -16,6 +16,10 @@ _LISTED = 5  # ranges named in a message before it counts the rest
 
 class InvalidExportError(RangeError):
     """The request itself cannot be right: an unknown table, or a range off the boundaries."""
+
+
+class UnknownTableError(InvalidExportError, ConfigError):
+    """The table is none of those that are exported."""
 
 
 class NotHeldError(RangeError):
@@ -95,16 +99,18 @@ def export_range(first: int, last: int) -> BlockRange:
 
 
 def check_table(table: str) -> None:
-    """Raise `InvalidExportError` where `table` is none of the 15 that are exported."""
+    """Raise `UnknownTableError` if `table` is none of the 15 that are exported."""
     if table not in HISTORY_TABLES:
-        raise InvalidExportError(
+        raise UnknownTableError(
             f"{table!r} is no table of the network's history: choose one of "
             f"{', '.join(HISTORY_TABLES)}"
         )
 
 
-def plan_export(held: HeldColumns, table: str, blocks: BlockRange) -> ExportPlan:
-    """Plan the export of `table` over `blocks` from the segments held.
+def plan_export(
+    held: HeldColumns, table: str, blocks: BlockRange, place: str = "the warehouse"
+) -> ExportPlan:
+    """Plan the export of `table` over `blocks` from the segments that a place holds.
 
     Raises `InvalidExportError` for an unknown table, or for an end that lies inside a segment: the
     message names the nearest boundaries. Raises `NotHeldError` where segments are missing: the
@@ -113,7 +119,7 @@ def plan_export(held: HeldColumns, table: str, blocks: BlockRange) -> ExportPlan
     check_table(table)
     _check_aligned(held.blocks, blocks)
     inside = held.over(blocks)
-    _check_held(held.blocks, inside, table, blocks)
+    _check_held(held.blocks, inside, f"{table} over blocks {blocks}", blocks, place)
     return ExportPlan(held.chain_id, table, blocks, tuple(_spans(inside)))
 
 
@@ -155,14 +161,16 @@ def _nearest(boundaries: Sequence[int], block: int) -> str:
     return f"the nearest {'is' if len(near) == 1 else 'are'} {' and '.join(near)}"
 
 
-def _check_held(held: BlockRanges, inside: HeldColumns, table: str, blocks: BlockRange) -> None:
+def _check_held(
+    held: BlockRanges, inside: HeldColumns, request: str, blocks: BlockRange, place: str
+) -> None:
     """Refuse a range with blocks that no segment holds, or with a segment that lacks the table."""
     segments = inside.blocks
     missing = () if _are_whole(segments, blocks) else difference((blocks,), union(segments))
     if missing:
         raise NotHeldError(
-            f"{table} over blocks {blocks}: no segment holds {_listed(missing)}; "
-            f"the archive holds {_listed([*contiguous_runs(held)]) or 'nothing yet'}"
+            f"{request}: no segment holds {_listed(missing)}; "
+            f"{place} holds {_listed([*contiguous_runs(held)]) or 'nothing yet'}"
         )
     lacking = (
         [run for run, schema in zip(segments, inside.schemas, strict=True) if schema is None]
@@ -170,7 +178,7 @@ def _check_held(held: BlockRanges, inside: HeldColumns, table: str, blocks: Bloc
         else []
     )
     if lacking:
-        raise NotHeldError(f"{table} is not among the tables of segment {_listed(lacking)}")
+        raise NotHeldError(f"{request}: segment {_listed(lacking)} has no such table")
 
 
 def _are_whole(segments: BlockRanges, blocks: BlockRange) -> bool:

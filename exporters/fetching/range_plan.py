@@ -49,7 +49,8 @@ def plan_range(archive: Archive, table: str, blocks: BlockRange) -> RangePlan:
     check_table(table)
     entries = tuple(archive.entries(table, blocks))
     # Where the range is not aligned, those that reach over its ends say what would be right.
-    export = plan_export(HeldColumns.of(_segments(archive.chain_id, entries)), table, blocks)
+    held = HeldColumns.of(_segments(archive.chain_id, entries))
+    export = plan_export(held, table, blocks, "the archive")
     return RangePlan(export, entries)
 
 

@@ -132,7 +132,7 @@ def test_an_end_inside_a_segment_is_invalid_and_the_nearest_boundaries_are_named
 
 
 MISSING = [
-    ((1, 6000), "no segment holds 3101-5000; the archive holds 1-3100, 5001-6000"),
+    ((1, 6000), "no segment holds 3101-5000; the warehouse holds 1-3100, 5001-6000"),
     ((5001, 9000), "no segment holds 6001-9000"),
     ((0, 1000), "no segment holds 0-0"),
     ((3101, 5000), "no segment holds 3101-5000"),
@@ -151,21 +151,23 @@ def test_blocks_that_no_segment_holds_are_named(ends: tuple[int, int], message: 
 
 def test_an_empty_archive_holds_nothing_yet() -> None:
     with pytest.raises(
-        NotHeldError, match="no segment holds 1-1000; the archive holds nothing yet"
+        NotHeldError, match="no segment holds 1-1000; the warehouse holds nothing yet"
     ):
         planned([], "orders", BlockRange(1, 1000))
 
 
 def test_a_long_list_of_gaps_is_cut_and_counted() -> None:
     islands = held(*((at * 10, at * 10) for at in range(1, 21)))
-    with pytest.raises(NotHeldError, match="51-59 and 14 more; the archive") as caught:
+    with pytest.raises(NotHeldError, match="51-59 and 14 more; the warehouse") as caught:
         planned(islands, "orders", BlockRange(10, 200))
     assert len(str(caught.value)) < 300
 
 
 def test_a_segment_without_the_table_is_named() -> None:
     first, second = held((1, 1000), (1001, 2000))
-    with pytest.raises(NotHeldError, match="orders is not among the tables of segment 1001-2000"):
+    with pytest.raises(
+        NotHeldError, match=r"orders over blocks .*: segment 1001-2000 has no such table"
+    ):
         planned([first, (second[0], None)], "orders", BlockRange(1, 2000))
 
 

@@ -96,10 +96,23 @@ def test_1_is_something_refused(place: Path) -> None:
 def test_2_is_usage_or_a_setting(place: Path) -> None:
     assert "'ftp://x' is no store" in told(strata(place, "status", "--source", "ftp://x"), 2)
     assert strata(place, "export").returncode == 2
+    fetch = ("fetch", str(place / "archive"), "--out", str(place / "out"), "--table")
+    for words in (
+        ("export", "assets", "1", "10", "--dry-run"),
+        ("export", "blocks", "--from", "2023-13-01", "--dry-run"),
+        (*fetch, "accounts"),
+        (*fetch, "blocks", "--to", "tomorrow"),
+        ("copy", str(place / "copy.duckdb"), "--times", "2023-02-30..2023-03-01"),
+    ):
+        answer = strata(place, *words)
+        assert answer.returncode == 2, answer.stderr
+        assert "choose one of" in answer.stderr or "neither a block nor a time" in answer.stderr
 
 
 def test_3_is_a_block_range(place: Path) -> None:
     told(strata(place, "export", "blocks", "1", "15", "--dry-run"), 3)
+    outside = told(strata(place, "export", "blocks", "1", "20", "--dry-run"), 3)
+    assert "no segment holds 11-20; the warehouse holds 1-10" in outside
 
 
 def test_4_is_a_conflict_in_the_archive(place: Path) -> None:
