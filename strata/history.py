@@ -50,8 +50,9 @@ def open_history(warehouse: str | Path | None) -> History:
 class History:
     """The newest snapshot of a warehouse when it was opened, read-only, in UTC.
 
-    Of a bucket, files are fetched when they are first asked for: those of the tables that a query
-    names and that can hold the blocks or days; for a relation, and `con`, all.
+    Files are hashed when they are first asked for, unless that was done, and fetched from a bucket:
+    those of the tables that a query names and that can hold the blocks or days. For `con`, and from
+    a bucket for relations, these are all. A damaged one raises `IntegrityError`.
     """
 
     def __init__(self, warehouse: Warehouse) -> None:
@@ -77,7 +78,7 @@ class History:
 
     def sql(self, query: str) -> Rows:
         """The rows of any query."""
-        return Rows(lambda: self.con, partial(self._cursor, query), query)
+        return Rows(partial(self._shared, query), partial(self._cursor, query), query)
 
     def table(self, name: str, *, blocks: Range | None = None, days: Days | None = None) -> Rows:
         """The rows of a table: all, those of some blocks, or those between two days or times.
@@ -104,31 +105,40 @@ class History:
         self.close()
 
     def _connection(self, part: _Part) -> duckdb.DuckDBPyConnection:
-        """A connection in which this part of the warehouse can be asked."""
+        """A connection in which this part of the warehouse can be asked; its files are proven."""
+        catalog, (extent, tables) = self._catalog, part
+        catalog = catalog if extent is None else catalog.over(extent)
+        catalog = catalog if tables is None else catalog.of_tables(tables)
+        self._warehouse.prove(catalog)
         with self._lock:
             for opened in (_ALL, part):
                 if opened in self._connections:
                     return self._connections[opened]
-            catalog, (extent, tables) = self._catalog, part
-            catalog = catalog if extent is None else catalog.over(extent)
-            catalog = catalog if tables is None else catalog.of_tables(tables)
             con = self._stack.enter_context(self._warehouse.connect(catalog))
             self._connections[part] = con
             return con
 
     def _cursor(self, query: str, extent: Extent | None = None) -> duckdb.DuckDBPyConnection:
-        part = _ALL
-        if not self._warehouse.in_folder:
-            part = (extent, query_tables(query, self.tables))
-        con = self._connection(part).cursor()
+        con = self._connection(self._part(query, extent)).cursor()
         set_up(con)
         con.execute("use current")
         return con
 
+    def _shared(self, query: str, extent: Extent | None = None) -> duckdb.DuckDBPyConnection:
+        """The connection to which relations belong."""
+        part = self._part(query, extent) if self._warehouse.in_folder else _ALL
+        return self._connection(part)
+
+    def _part(self, query: str, extent: Extent | None) -> _Part:
+        """The part that a query reads: in a folder, its tables' files of any blocks."""
+        extent = None if self._warehouse.in_folder else extent
+        return extent, query_tables(query, self.tables)
+
     def _rows(self, name: str, extent: Extent | None, *conditions: str) -> Rows:
         condition = " and ".join(conditions) or "true"
         query = f"select * from main.{quote_name(name)} where {condition}"  # noqa: S608
-        return Rows(lambda: self.con, partial(self._cursor, query, extent), query)
+        con, cursor = (partial(make, query, extent) for make in (self._shared, self._cursor))
+        return Rows(con, cursor, query)
 
     def _kinds(self, name: str) -> set[str]:
         """The kinds of volumes that have a table."""

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from isal.isal_zlib import crc32
 
-from exporters.exports.proofs import Proof, Proofs
 from exporters.zips.sources import ByteSource
 from transforms.errors import IntegrityError
 from transforms.stores.store import CHUNK_BYTES
+from transforms.verifying.proofs import Proof, Proofs
 
 BLOCK_BYTES = 256 * 1024
 """How many bytes one CRC-32 is about."""

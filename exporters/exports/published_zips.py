@@ -9,12 +9,12 @@ from exporters.archive.archive import Archive
 from exporters.archive.csv_columns import CsvColumns, ZipRow
 from exporters.archive.entries import Entry
 from exporters.exports.copies import DamagedCopyError
-from exporters.exports.proofs import Proof, Proofs
 from exporters.exports.proven_source import ProvenSource, digests
 from exporters.zips.container import Member, directory
 from exporters.zips.parts import PartColumns, PartRef
 from exporters.zips.sources import ByteSource, read_exactly
 from transforms.errors import IntegrityError
+from transforms.verifying.proofs import Proof, Proofs
 
 
 class PublishedCopy:

@@ -23,7 +23,6 @@ from exporters.exports.plan import (
     export_range,
     plan_export,
 )
-from exporters.exports.proofs import Proofs
 from exporters.exports.published_zips import ZipProver
 from exporters.exports.splice import layout_spans
 from exporters.exports.staged_zips import render_part
@@ -37,6 +36,7 @@ from transforms.errors import RangeError
 from transforms.memory import RENDERING_LIMIT
 from transforms.stores.store import Store
 from transforms.tables.dialect import check_null
+from transforms.verifying.proofs import PROOFS, Proofs
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.manifest_rows import parse_receipts
 from transforms.warehouse.questions.table_receipts import table_receipts
@@ -76,7 +76,7 @@ class RangeExporter:
     @cached_property
     def proofs(self) -> Proofs:
         """What was proven of ZIPs, by any process."""
-        return Proofs(self.cache / "proofs.sqlite")
+        return Proofs(self.cache / PROOFS)
 
     def export(
         self,

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from exporters.exports.copies import DamagedCopyError
-from exporters.exports.proofs import Proof, Proofs
 from exporters.exports.proven_source import ProvenSource, digests
 from exporters.zip_names import csv_name
 from exporters.zips.container import Member
@@ -20,6 +19,7 @@ from transforms.errors import IntegrityError
 from transforms.files import file_version
 from transforms.scratch import scratch_folder
 from transforms.tables.dialect import header_line
+from transforms.verifying.proofs import Proof, Proofs
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.load.rendering import rendered_body
 from transforms.warehouse.manifests.receipts import Receipt

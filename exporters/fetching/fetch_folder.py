@@ -13,7 +13,6 @@ from pathlib import Path
 
 from exporters.archive.archive import CHAINS, Archive, chains
 from exporters.archive.entries import Entry
-from exporters.exports.proofs import Proofs
 from exporters.exports.published_zips import published_copy
 from exporters.fetching.zip_downloads import Downloads
 from transforms.errors import BusyError, ConfigError, IntegrityError
@@ -21,6 +20,7 @@ from transforms.scratch import exclusive
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import SCRATCH, S3Options, Store
 from transforms.stores.store_address import open_reader
+from transforms.verifying.proofs import Proofs
 
 
 @contextmanager

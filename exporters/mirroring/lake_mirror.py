@@ -22,7 +22,6 @@ from exporters.archive.entries import Json
 from exporters.archive.json_text import parsed
 from exporters.archive.lake_place import LOG, MANIFESTS, STATE_MANIFEST
 from exporters.archive.sound_documents import SCHEMA
-from exporters.exports.proofs import Proof
 from exporters.fetching.fetch_folder import FetchFolder, Progress
 from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import ActiveFile
@@ -32,6 +31,7 @@ from transforms.files import commit_file, file_version, new_file, sync_file
 from transforms.scratch import scratch_folder
 from transforms.stores.store import content_sha256
 from transforms.tables.registry import RESERVED_TABLES, tables_ever
+from transforms.verifying.proofs import Proof
 from transforms.warehouse.manifests.manifest import manifest_receipts
 
 # What a segment may name a table; documents of an archive may name anything.

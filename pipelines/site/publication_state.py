@@ -14,13 +14,13 @@ from exporters.archive.entries import Entry
 from exporters.archive.index import ArchiveIndex
 from exporters.archive.lake_place import MANIFESTS, STATE_MANIFEST
 from exporters.archive.shards import shard_blocks, shard_number, shard_path
-from exporters.exports.proofs import Proof, Proofs
 from exporters.lake.lake_files import Lake
 from exporters.lake.publication.state_tables import is_state_due
 from pipelines.site.site import Site, at_one_look
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 from transforms.tables.registry import HISTORY_TABLES
+from transforms.verifying.proofs import Proof, Proofs
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.receipts import Receipt
 

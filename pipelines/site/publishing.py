@@ -12,7 +12,6 @@ from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry, SegmentSource
 from exporters.archive.shards import shard_number
 from exporters.exports.copies import DamagedCopyError
-from exporters.exports.proofs import Proofs
 from exporters.exports.staged_zips import staged_part
 from exporters.publishing.publication import Outcome, Published, PublishReport, publish_zips
 from exporters.publishing.replace import Correction
@@ -25,6 +24,7 @@ from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 from transforms.scratch import scratch_folder
 from transforms.tables.registry import HISTORY_TABLES
+from transforms.verifying.proofs import Proofs
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 

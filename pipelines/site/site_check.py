@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import islice
@@ -22,6 +23,7 @@ from pipelines.site.publication_state import corrected_segments
 from pipelines.site.segment_status import id_report
 from pipelines.site.site import Site
 from transforms.errors import ConfigError, IntegrityError
+from transforms.scratch import temporary_folder
 from transforms.stores.store import Store
 from transforms.verifying.findings import (
     PUBLISH,
@@ -34,6 +36,7 @@ from transforms.verifying.findings import (
 )
 from transforms.verifying.verification import Kind, Verification
 from transforms.warehouse.checks.warehouse_check import Holding, warehouse_findings
+from transforms.warehouse.files.backing import Backing
 
 _OTHER_SOURCE = Remedy((), "one of the two is of another history: get both from another source")
 _RIGHT_PLACE = Remedy((), "name the place that is meant, or mount it")
@@ -55,8 +58,9 @@ def verify_site(
     """Yield what is wrong; nothing, if all is well, and then everything was read.
 
     With `public_key`, each chain's documents must be signed by it; with `archive_alone`, there is
-    no warehouse to look at. Memory stays bounded. Nothing is changed but this machine's record of
-    what was sound, upon which a quick check relies. Errors of the machine pass through.
+    no warehouse to look at. Memory stays bounded. Nothing is changed but this machine's records of
+    what was sound, upon which a quick check relies. A user who may not write to the cache works in
+    `TMPDIR`, and keeps no records. Errors of the machine pass through.
     """
     check = verification or Verification()
     # Another release may write other documents.
@@ -64,10 +68,15 @@ def verify_site(
     kept = site.warehouse.cache / "sound.json"
     check.rely_on(kept, about)
     # A place that is not there is not made by looking at it.
-    has_cache = kept.parent.is_dir()
-    checks = _Checks(site, check, site.scratch() if has_cache else None, public_key)
-    count = yield from tally(checks.archive(None) if archive_alone else checks.both())
-    if has_cache:
+    has_cache, backing = kept.parent.is_dir(), site.warehouse.backing
+    may_write = has_cache and os.access(kept.parent, os.W_OK)
+    with ExitStack() as stack:
+        if has_cache and not may_write:
+            backing = replace(backing, cache=stack.enter_context(temporary_folder()))
+        scratch = site.scratch() if may_write else None
+        checks = _Checks(site, check, backing, scratch, public_key)
+        count = yield from tally(checks.archive(None) if archive_alone else checks.both())
+    if may_write:
         check.keep(kept, about, is_sound=not count)
 
 
@@ -83,12 +92,13 @@ class _Checks:
 
     site: Site
     check: Verification
+    backing: Backing
     scratch: Path | None
     public_key: PublicKey | None
 
     def both(self) -> Iterator[Finding]:
         """Check the warehouse, and the archive against it."""
-        holding = yield from warehouse_findings(self.site.warehouse.backing, self.check)
+        holding = yield from warehouse_findings(self.backing, self.check)
         if holding is not None:
             for place, what in id_report(holding.catalog.segment_rows()).findings():
                 yield Finding(Problem.DISAGREEMENT, place, what, _OTHER_SOURCE)

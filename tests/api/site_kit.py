@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exporters.archive.archive import Archive
-from exporters.exports.proofs import Proofs
 from exporters.exports.staged_zips import render_part, staged_part
 from exporters.locations import Locations
 from exporters.publishing.publication import publish_zips
@@ -22,6 +21,7 @@ from transforms.block_range import BlockRange
 from transforms.segments.source import Source
 from transforms.stores.folder_store import FolderStore
 from transforms.tables.registry import HISTORY_TABLES
+from transforms.verifying.proofs import Proofs
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.warehouse import Warehouse
 from transforms.warehouse.warehouse_address import open_warehouse

@@ -199,6 +199,13 @@ class Warehouse:
         hull = BlockRange(min(item.first for item in wanted), max(item.last for item in wanted))
         return [receipt for receipt in catalog.receipts(hull) if receipt.blocks in wanted]
 
+    def prove(self, catalog: Catalog) -> None:
+        """Hash the files that queries of a snapshot read, if they changed since they were hashed.
+
+        Raises `IntegrityError` for one with other bytes, and what `LocalFiles.hold` does.
+        """
+        self.backing.files.bring(catalog.snapshot.readable(), prove=True)
+
     @contextmanager
     def views(self, catalog: Catalog | None = None) -> Iterator[Path]:
         """The file of views of a snapshot, the newest by default, for who opens it in the block.

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from exporters.exports.proofs import Proof, Proofs
 from exporters.exports.proven_source import BLOCK_BYTES, ProvenSource, digests
 from exporters.zips.sources import ObjectSource
 from transforms.errors import IntegrityError
 from transforms.objects import ObjectInfo, ObjectReader
+from transforms.verifying.proofs import Proof, Proofs
 
 _DATA = bytes(range(256)) * (BLOCK_BYTES // 256 * 3) + b"the last block is short"
 _SIZE = len(_DATA)

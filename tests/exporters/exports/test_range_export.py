@@ -13,7 +13,6 @@ from zipfile import ZipFile
 
 import pytest
 
-from exporters.exports.proofs import Proof, Proofs
 from exporters.exports.range_export import RangeExport, RangeExporter
 from exporters.zip_names import zip_name
 from exporters.zips.layout import Layout
@@ -30,6 +29,7 @@ from transforms.files import file_version
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import Store
 from transforms.tables.registry import HISTORY_TABLES
+from transforms.verifying.proofs import Proof, Proofs
 from transforms.warehouse.manifests.manifest_rows import parse_receipts
 from transforms.warehouse.questions.table_receipts import table_receipts
 

@@ -106,13 +106,18 @@ def file_findings(
 
 
 def _hash_problem(backing: Backing, file: StoredFile) -> str:
+    proof, proofs = backing.files.proof(file), backing.files.proofs
     if backing.store.path(file.key) is None:
         is_copied = backing.files.path(file).exists()
-        backing.files.bring([file], recheck=True)
+        backing.files.bring([file], recheck=True, prove=True)
         if not is_copied:  # it is now, for what follows, and was hashed
             return ""
     sha256 = object_sha256(backing.store, file.key)
-    return "" if sha256 == file.sha256 else f"it hashes to {sha256}, not {file.sha256}"
+    if sha256 == file.sha256:
+        proofs.keep(proof)
+        return ""
+    proofs.forget(proof.place)
+    return f"it hashes to {sha256}, not {file.sha256}"
 
 
 def types_problem(con: Connection, path: Path, columns: Sequence[FileColumn]) -> str:

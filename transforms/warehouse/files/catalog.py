@@ -106,7 +106,7 @@ class Catalog:
         for volume in self.volumes_over(blocks):
             if volume.blocks.holds(blocks):
                 file = volume.data.get(table)
-                return self.files.bring([file])[0] if file else None
+                return self.files.bring([file], prove=True)[0] if file else None
         raise RangeError(f"the warehouse does not hold the segment {blocks}")
 
     def receipts(self, blocks: BlockRange) -> list[Receipt]:

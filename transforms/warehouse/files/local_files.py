@@ -1,7 +1,7 @@
 """The objects of a warehouse's store as local files: a folder's own, or copies of a bucket's.
 
 Copies lie in this machine's cache under their keys. A copy is hashed while it is written and takes
-its name when it is whole, so one that is there with the right size is believed.
+its name when it is whole. Until SQL reads it, one that is there with the right size is believed.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from pathlib import Path
 
 from transforms.duck_files import FOREIGN_LOG, log_beside, remove_log
 from transforms.errors import IntegrityError, MissingFileError
-from transforms.files import commit_file, naming_full_disk, new_file
+from transforms.files import commit_file, file_version, naming_full_disk, new_file
 from transforms.objects import StoredFile
 from transforms.scratch import exclusive, scratch_folder, sweep_scratch
 from transforms.stores.store import (
@@ -27,6 +27,7 @@ from transforms.stores.store import (
     content_sha256,
     read_as_is,
 )
+from transforms.verifying.proofs import PROOFS, Proof, Proofs
 from transforms.warehouse.manifests.file_names import MISSING
 
 CACHES = Path("~/.cache/strata")
@@ -48,7 +49,7 @@ class LocalFiles:
     All processes of the machine may share one cache: they remove the copies that were not used for
     longest beyond `most_bytes`, but none that somebody holds, even where those are more.
 
-    `folder` is where the files lie, under their keys.
+    `folder` is where the files lie, under their keys; `proofs` are those of files that were hashed.
     """
 
     def __init__(self, store: Store, cache: Path, most_bytes: int = MOST_CACHE_BYTES) -> None:
@@ -63,6 +64,7 @@ class LocalFiles:
         self._leases = cache / "leases"
         self._lock = self._leases / "evicting"
         self._scratch = cache / "scratch"
+        self.proofs = Proofs(cache / PROOFS)
 
     def path(self, file: StoredFile) -> Path:
         """Where the file lies once it is here."""
@@ -72,18 +74,30 @@ class LocalFiles:
         """The same as text: to make a `Path` of each of thousands takes longer than to see it."""
         return f"{self._place}/{checked_key(file.key)}"
 
-    def bring(self, files: Iterable[StoredFile], *, recheck: bool = False) -> list[Path]:
+    def proof(self, file: StoredFile) -> Proof:
+        """The proof of a file in its state, which is empty if the file is missing."""
+        place, state = self.place(file), ""
+        with suppress(FileNotFoundError, NotADirectoryError):
+            state = file_version(os.stat(place))  # noqa: PTH116 - see `place`
+        return Proof(place, state, file.sha256)
+
+    def bring(
+        self, files: Iterable[StoredFile], *, recheck: bool = False, prove: bool = False
+    ) -> list[Path]:
         """Make all of `files` local, as `hold` does, but let them be removed again afterwards."""
         targets = tuple(files)
-        with self.hold(targets, recheck=recheck):
+        with self.hold(targets, recheck=recheck, prove=prove):
             return [*map(self.path, targets)]
 
     @contextmanager
-    def hold(self, files: Iterable[StoredFile], *, recheck: bool = False) -> Iterator[None]:
+    def hold(
+        self, files: Iterable[StoredFile], *, recheck: bool = False, prove: bool = False
+    ) -> Iterator[None]:
         """Make all of `files` local and keep them so until the block ends or the process dies.
 
-        Those of a bucket that lack here, or have another size, are downloaded. `recheck` also
-        hashes what is here, and replaces damaged copies.
+        Those of a bucket that lack here, or have another size, are downloaded. `prove` also hashes
+        files that changed since they were hashed or written, `recheck` all. Both replace damaged
+        copies.
 
         Raises `MissingFileError` where the store lacks one, `IntegrityError` where it holds other
         bytes, and what the store and the machine raise (`ConnectionError`, `OSError`): what arrived
@@ -91,9 +105,8 @@ class LocalFiles:
         """
         unique_files = list(dict.fromkeys(files))
         if self._is_folder:
-            for file in unique_files:
-                if problem := self._problem(file, recheck=recheck):
-                    raise self._error(file, problem)
+            for file, problem in self._problems(unique_files, recheck=recheck, prove=prove):
+                raise self._error(file, problem)
             yield
             return
         with scratch_folder(self._leases) as lease:
@@ -101,7 +114,8 @@ class LocalFiles:
             # Who evicts sees the lease, or has done so before it is asked what is here.
             with exclusive(self._lock), naming_full_disk(held):
                 held.write_text("".join(f"{file.key}\n" for file in unique_files))
-            lacking = [file for file in unique_files if self._problem(file, recheck=recheck)]
+            problems = self._problems(unique_files, recheck=recheck, prove=prove)
+            lacking = [file for file, _ in problems]
             for file in {*unique_files}.difference(lacking):  # they are used now
                 path = self.path(file)
                 # Readers that cache by the time of the last write need not read it again.
@@ -147,6 +161,19 @@ class LocalFiles:
                 freed += stats[path].st_size
         return freed
 
+    def _problems(
+        self, files: Sequence[StoredFile], *, recheck: bool, prove: bool
+    ) -> Iterator[tuple[StoredFile, str]]:
+        """Yield what is wrong with files here; hashes are remembered."""
+        proofs = [self.proof(file) for file in files] if prove else [None] * len(files)
+        known = self.proofs.find_each([*filter(None, proofs)]) if prove else proofs
+        for file, proof, found in zip(files, proofs, known, strict=True):
+            is_hashed = recheck or (prove and not found)
+            if problem := self._problem(file, recheck=is_hashed):
+                yield file, problem
+            elif is_hashed and proof:
+                self.proofs.keep(proof)
+
     def _problem(self, file: StoredFile, *, recheck: bool) -> str:
         """What is wrong with a file here by its size, which costs nothing, or by its hash."""
         place = self.place(file)
@@ -181,6 +208,7 @@ class LocalFiles:
                     f"{digest.hexdigest()}, where the warehouse's log names {file.size} bytes that "
                     f"hash to {file.sha256}: try again; if it stays so, {REMEDY}"
                 )
+        self.proofs.keep(self.proof(file))
 
     def _error(self, file: StoredFile, problem: str) -> IntegrityError:
         kind = MissingFileError if problem == MISSING else IntegrityError

@@ -154,6 +154,7 @@ def store_new(backing: Backing, folder: str, blocks: BlockRange, path: Path) -> 
     if path.exists():
         backing.files.adopt(file, path)
         path.unlink(missing_ok=True)
+    backing.files.proofs.keep(backing.files.proof(file))
     return file
 
 

@@ -55,13 +55,15 @@ def query_rows(warehouse: Warehouse, query: str) -> Iterator[tuple[Sequence[str]
     """Run a query for a person or for JSON: its columns, and its rows by their places.
 
     Several columns may have one name. Whole numbers of any size are `int`; what neither Python nor
-    JSON has a value for is DuckDB's text for it. Raises `ConfigError` for wrong SQL.
+    JSON has a value for is DuckDB's text for it. Raises `ConfigError` for wrong SQL,
+    `IntegrityError` for a damaged file.
     """
     catalog = warehouse.loaded_catalog()
-    # Of a bucket, files of other tables are not fetched.
-    tables = None if warehouse.in_folder else query_tables(query, view_names(catalog))
+    # Files of other tables are not hashed and, of a bucket, not fetched.
+    tables = query_tables(query, view_names(catalog))
     part = None if tables is None else catalog.of_tables(tables)
-    with warehouse.connect(part) as con, _query_errors():
+    warehouse.prove(part or catalog)
+    with warehouse.connect(None if warehouse.in_folder else part) as con, _query_errors():
         relation = con.sql(_reading(con, query))
         kinds = [kind.id for kind in relation.types]
         # By place: a query may give several columns one name.

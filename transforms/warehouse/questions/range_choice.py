@@ -85,7 +85,7 @@ def segment_times(catalog: Catalog, volume: Volume) -> Sequence[tuple[int, int, 
         return ()
     shape, path = volume.shapes["blocks"], catalog.files.path(file)
     source = rows_sql("blocks", shape.column_list(), [path])
-    with catalog.files.hold([file]), file_connection() as con:
+    with catalog.files.hold([file], prove=True), file_connection() as con:
         return con.execute(
             "select _segment, epoch_us(min(vega_time)), epoch_us(max(vega_time)) "  # noqa: S608 - quoted
             f"from {source} where vega_time is not null group by 1 order by 1"

@@ -79,7 +79,7 @@ def write_copy(
         catalog = catalog.of_tables(tables or there)
         size = sum(volume.size for volume in catalog.snapshot.volumes)
         with (
-            catalog.files.hold(catalog.snapshot.readable()),
+            catalog.files.hold(catalog.snapshot.readable(), prove=True),
             working_connection(scratch, memory_limit=warehouse.backing.memory_limit) as con,
             new_database(con, fresh, "fresh", size),
         ):

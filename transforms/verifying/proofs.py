@@ -1,7 +1,7 @@
 """What was found intact, on record for every process of a machine.
 
-Each ZIP is read through once against its recorded hash. That is not done again while its file is
-the same (size, time, inode; in a bucket the ETag), whichever command, run or server asks.
+A ZIP or a data file is read through once against its recorded hash. That is not done again while it
+is the same (size, time, inode; in a bucket the ETag), whichever command, run or server asks.
 The record is a small SQLite database; it may be deleted at any time, and then everything is read
 once more.
 """
@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,7 +22,11 @@ from transforms.scratch import exclusive
 
 _Result = TypeVar("_Result")
 
+PROOFS = "proofs.sqlite"
+"""The file of a warehouse's cache."""
+
 _WAIT_SECONDS = 10.0
+_MOST_PLACES = 10_000  # SQLite allows 32,766 in one statement
 _TABLE = """
     create table if not exists proven (
         place text primary key, state text not null, recorded text not null, digest text not null
@@ -48,13 +53,14 @@ class Proof:
 class Proofs:
     """The proofs in the file `path`, for any number of threads and processes.
 
-    Where there is none, or it cannot be written, proofs last as long as the process.
+    Where there is none, or it cannot be written, new proofs last as long as the process.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
         self._lock = threading.Lock()
         self._con: sqlite3.Connection | None = None
+        self._kept: Path | None = None
 
     def find(self, place: str, state: str, recorded: str) -> Proof | None:
         """The proof of a place in this very state against this recorded hash, if there is one."""
@@ -63,10 +69,11 @@ class Proofs:
 
     def find_each(self, asked: Sequence[Proof]) -> list[Proof | None]:
         """The proofs of places, each in its very state against its recorded hash, or None."""
-        places = [proof.place for proof in asked]
-        sql = f"select * from proven where place in ({', '.join('?' * len(places))})"  # noqa: S608
-        rows = (Proof(*row) for row in self._run(lambda con: con.execute(sql, places).fetchall()))
-        proofs = {(row.place, row.state, row.recorded): row for row in rows}
+        proofs: dict[tuple[str, str, str], Proof] = {}
+        for start in range(0, len(asked), _MOST_PLACES):
+            places = [proof.place for proof in asked[start : start + _MOST_PLACES]]
+            rows = self._run(partial(_rows, places))
+            proofs.update(((proof.place, proof.state, proof.recorded), proof) for proof in rows)
         return [proofs.get((proof.place, proof.state, proof.recorded)) for proof in asked]
 
     def keep(self, *proofs: Proof) -> None:
@@ -95,7 +102,7 @@ class Proofs:
         with self._lock:
             while True:
                 try:
-                    self._con = self._con or _connect(self._path)
+                    self._con = self._con or _connect(self._path, self._kept)
                     with self._con as con:
                         return work(con)
                 except (OSError, BusyError, sqlite3.Error) as error:
@@ -106,7 +113,12 @@ class Proofs:
                     self._con = None
                     is_damage = type(error) is sqlite3.DatabaseError
                     if not (is_damage and _is_removed(self._path)):
-                        self._path = None
+                        self._path, self._kept = None, self._path
+
+
+def _rows(places: Sequence[str], con: sqlite3.Connection) -> list[Proof]:
+    sql = f"select * from proven where place in ({', '.join('?' * len(places))})"  # noqa: S608
+    return [Proof(*row) for row in con.execute(sql, places)]
 
 
 def _is_removed(path: Path) -> bool:
@@ -123,15 +135,21 @@ def _alone(path: Path) -> AbstractContextManager[None]:
     return exclusive(path.with_suffix(".lock"), wait_seconds=_WAIT_SECONDS)
 
 
-def _connect(path: Path | None) -> sqlite3.Connection:
+def _connect(path: Path | None, kept: Path | None) -> sqlite3.Connection:
+    """Open the file; without a path, memory with the proofs of a file that cannot be written."""
     with _alone(path) if path else nullcontext():
         place = path or ":memory:"
-        con = sqlite3.connect(place, timeout=_WAIT_SECONDS, check_same_thread=False)
+        con = sqlite3.connect(place, timeout=_WAIT_SECONDS, check_same_thread=False, uri=not path)
         try:
             con.execute("pragma journal_mode = wal")
             con.execute("pragma synchronous = normal")
             with con:
                 con.execute(_TABLE)
+            if kept is not None:
+                with suppress(sqlite3.Error):
+                    con.execute("attach ? as kept", [f"{kept.absolute().as_uri()}?immutable=1"])
+                    con.execute("insert into proven select * from kept.proven")
+                    con.commit()
         except BaseException:
             con.close()
             raise
