@@ -38,7 +38,8 @@ class Settings(Locations):
     network's ids; `lake` lets what is published go into the lake of
     Delta tables beside the ZIPs, too, and `state_seconds` how much time at least lies between two
     current states there; `free_mb` how many MB of free disk a
-    machine must have for a run to begin on it; `signing_key` the file of a secret key of
+    machine must have for a run to begin on it; `verify_days` after how many days `strata status`
+    misses a complete check (0: never); `signing_key` the file of a secret key of
     minisign's, which published documents are signed with (None: they are not); `metrics` a folder
     for text files that Prometheus reads (None: none are written).
 
@@ -53,6 +54,7 @@ class Settings(Locations):
     lake: Switch = True
     state_seconds: Amount = 3600
     free_mb: Natural = 2000
+    verify_days: Amount = 0
     signing_key: Annotated[Path | None, Kind(Path)] = None
     metrics: Annotated[Path | None, Kind(Path)] = None
     node: NodeUrl = ""

@@ -17,9 +17,12 @@ from pipelines.commands.options import (
     warehouse_option,
 )
 from pipelines.site.collecting import collection_sentence
+from pipelines.site.last_checks import check_problems, last_checks
+from pipelines.site.publication_state import changed_documents
 from pipelines.site.segment_status import SiteStatus, site_status
 from pipelines.site.site import Site
 from transforms.block_range import BlockRange, contiguous_runs, gaps_between
+from transforms.verifying.verification import COMPLETE, QUICK
 
 
 @click.command("status")
@@ -43,7 +46,7 @@ def command(
     site = open_site(source, warehouse, archive)
     with site.warehouse.one_look():
         status = site_status(site)
-        problems = [*_problems(status)]
+        problems = [*_problems(status), *_unproven(site, status)]
         if check:
             screen.show("; ".join(problems) or _well(status))
         if as_json or not check:
@@ -70,6 +73,18 @@ def _problems(status: SiteStatus) -> Iterator[str]:
         yield f"{len(status.lost):,} volumes are lost: strata repair, then strata load"
     if status.lake_problem:
         yield f"how far the lake is cannot be said: {status.lake_problem}"
+
+
+def _unproven(site: Site, status: SiteStatus) -> Iterator[str]:
+    """Yield what is wrong with documents of the archive, and what checks have found."""
+    if status.complete_until is not None:
+        archive = site.archive(status.chain_id)
+        # A publication may be about to write them.
+        changed = changed_documents(site, archive) and changed_documents(site, archive)
+        if changed:
+            what = f"{len(changed):,} documents are missing or differ from SHA256SUMS"
+            yield f"{what}: strata publish; the first is {archive.place(changed[0])}"
+    yield from check_problems(site)
 
 
 def _well(status: SiteStatus) -> str:
@@ -109,6 +124,7 @@ def _show_all(screen: Screen, site: Site, status: SiteStatus, problems: Sequence
             "quarantined": [{"file": file, "reason": why} for file, why in status.refused.items()],
             "lost": [volume.key for volume in status.lost],
             "lake_problem": status.lake_problem or None,
+            "verified": last_checks(site),
             "ids": {
                 "unbroken": [run.blocks for run in status.ids.chain.runs],
                 "contradictions": [{"where": where, "what": what} for where, what in ids],
@@ -147,6 +163,10 @@ def _sentences(site: Site, status: SiteStatus, collection: str) -> Iterator[str]
     yield f"complete until block {until}" if until is not None else "nothing is complete yet"
     if not is_begun(site.store):
         yield f"there is no archive at {site.store.describe()}: strata publish makes one"
+    for kind in (COMPLETE, QUICK):
+        check = last_checks(site).get(kind)
+        result = f"{check.at}, {check.findings:,} findings" if check else "none"
+        yield f"last {kind} strata verify on this machine: {result}"
     if id_runs := status.ids.chain.runs:
         unbroken = _joined(run.blocks for run in id_runs)
         yield f"chain of the network's ids unbroken over {unbroken}"

@@ -9,8 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
-from exporters.archive.archive import Archive
+from exporters.archive.archive import CHAINS, Archive, chains
 from exporters.archive.entries import Entry
+from exporters.archive.hash_lists import SUMS, parse_sums
 from exporters.archive.index import ArchiveIndex
 from exporters.archive.lake_place import MANIFESTS, STATE_MANIFEST
 from exporters.archive.shards import shard_blocks, shard_number, shard_path
@@ -19,8 +20,9 @@ from exporters.lake.publication.state_tables import is_state_due
 from pipelines.site.site import Site, at_one_look
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
+from transforms.stores.store import asked_together
 from transforms.tables.registry import HISTORY_TABLES
-from transforms.verifying.proofs import Proof, Proofs
+from transforms.verifying.proofs import Proof
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.receipts import Receipt
 
@@ -53,7 +55,7 @@ def corrected_segments(site: Site, catalog: Catalog, index: ArchiveIndex) -> lis
     A shard without such segments is not read again until it or the warehouse changes.
     """
     archive, corrected = site.archive(catalog.snapshot.chain_id), set[BlockRange]()
-    proofs = Proofs(site.warehouse.cache / "proofs.sqlite")
+    proofs = catalog.files.proofs
     for number, shard in index.shards.items():
         blocks = shard_blocks(number)
         manifests = " ".join(volume.key for volume in catalog.volumes_over(blocks)).encode()
@@ -69,6 +71,33 @@ def corrected_segments(site: Site, catalog: Catalog, index: ArchiveIndex) -> lis
         if not others:
             proofs.keep(proof)
     return sorted(corrected)
+
+
+def changed_documents(site: Site, archive: Archive) -> list[str]:
+    """Return the documents that are missing, or that differ from `SHA256SUMS`.
+
+    A document is not read again until it or its recorded hash changes.
+    """
+    sums, store = archive.read(SUMS), archive.store
+    hashes = parse_sums(sums or b"")
+    infos = {info.key: info for info in store.list(archive.key("index/"))}
+    others = [key for key in map(archive.key, hashes) if key not in infos]
+    infos |= {info.key: info for info in asked_together(store, store.head, others) if info}
+    proofs = site.warehouse.catalog().files.proofs
+    changed = [] if sums else [SUMS]
+    for path, sha256 in hashes.items():
+        info = infos.get(archive.key(path))
+        proof = Proof(archive.place(path), info.version if info else "", sha256)
+        if info and proofs.find(proof.place, proof.state, sha256):
+            continue
+        if hashlib.sha256(archive.read(path) or b"").hexdigest() == sha256:
+            proofs.keep(proof)
+        else:
+            changed.append(path)
+    with suppress(IntegrityError):
+        if archive.chain_id in chains(store):
+            return changed
+    return [*changed, CHAINS]
 
 
 @dataclass(frozen=True, slots=True)

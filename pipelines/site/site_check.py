@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from exporters.signing_keys import PublicKey
 from exporters.verifying.archive_check import ArchiveCheck
 from exporters.verifying.named_files import NamedFiles
 from exporters.verifying.verify_documents import public_findings, signature_findings
+from pipelines.site.last_checks import check_record
 from pipelines.site.publication_state import corrected_segments
 from pipelines.site.segment_status import id_report
 from pipelines.site.site import Site
@@ -63,9 +63,7 @@ def verify_site(
     `TMPDIR`, and keeps no records. Errors of the machine pass through.
     """
     check = verification or Verification()
-    # Another release may write other documents.
-    about = f"{site.warehouse.describe()} {site.store.describe()} {version('strata')}"
-    kept = site.warehouse.cache / "sound.json"
+    kept, about = check_record(site)
     check.rely_on(kept, about)
     # A place that is not there is not made by looking at it.
     has_cache, backing = kept.parent.is_dir(), site.warehouse.backing
@@ -77,7 +75,7 @@ def verify_site(
         checks = _Checks(site, check, backing, scratch, public_key)
         count = yield from tally(checks.archive(None) if archive_alone else checks.both())
     if may_write:
-        check.keep(kept, about, is_sound=not count)
+        check.keep(kept, about, count)
 
 
 def first_findings(findings: Iterator[Finding]) -> tuple[list[Finding], int]:

@@ -82,6 +82,7 @@ def test_every_setting_reaches_the_steps_of_a_run(tmp_path: Path) -> None:
         lake=False,
         state_seconds=9,
         free_mb=9,
+        verify_days=9,
         metrics=Path("metrics"),
         signing_key=tmp_path / "strata.key",
         public_url="https://example.org/archive",

@@ -27,6 +27,24 @@ Progress = Callable[[str, int, int], None]
 """Called with what is being read, how many of it were, and how many there are."""
 
 
+@dataclass(frozen=True, slots=True)
+class EndedCheck:
+    """When a check ended (ISO 8601), and how many findings it had."""
+
+    at: str
+    findings: int
+
+
+COMPLETE, QUICK = "complete", "quick"
+
+
+def ended_checks(path: Path, about: str) -> dict[str, EndedCheck]:
+    """Read the last checks of each kind that were `about` the same."""
+    kept = read_sealed(path)
+    checks = kept.get("ended", {}) if kept.get("about") == about else {}
+    return {kind: EndedCheck(*check) for kind, check in checks.items()}
+
+
 @dataclass(slots=True)
 class Verification:
     """A check under way; `there` and `read` count what there is, and what was read of it.
@@ -34,7 +52,7 @@ class Verification:
     `is_quick` looks at what no earlier check has proven; `sound` are the facts that these have
     (none for a whole check), and `proven` those of this one: of each nothing wrong was found.
     `whole` is when the last whole check ended that found nothing wrong at all (ISO 8601); empty
-    where this machine knows of none.
+    where this machine knows of none. `ended` are the last checks of each kind.
     What is as young as `settle_seconds` may be about to be published, and is not missed.
     """
 
@@ -44,6 +62,7 @@ class Verification:
     sound: frozenset[str] = frozenset()
     proven: set[str] = field(default_factory=set)
     whole: str = ""
+    ended: dict[str, EndedCheck] = field(default_factory=dict)
     there: Counter[Kind] = field(default_factory=Counter)
     read: Counter[Kind] = field(default_factory=Counter)
 
@@ -71,14 +90,17 @@ class Verification:
         if kept.get("about") == about:
             self.whole = kept.get("whole", "")
             self.sound = frozenset(kept["facts"] if self.is_quick else ())
+        self.ended = ended_checks(path, about)
 
-    def keep(self, path: Path, about: str, *, is_sound: bool) -> None:
-        """Let the next quick check rely on what this one has proven, or found as it was.
-
-        `is_sound` says that there was no finding at all.
-        """
-        if is_sound and not self.is_quick:
-            self.whole = datetime.now(UTC).isoformat(timespec="seconds")
+    def keep(self, path: Path, about: str, findings: int) -> None:
+        """Let the next quick check rely on what this one has proven, or found as it was."""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        kind = QUICK if self.is_quick else COMPLETE
+        self.ended.pop(kind, None)  # the newest is the last
+        self.ended[kind] = EndedCheck(now, findings)
+        if not (findings or self.is_quick):
+            self.whole = now
+        ended = {kind: [check.at, check.findings] for kind, check in self.ended.items()}
+        facts = sorted(self.proven)
         with new_file(path) as file:
-            row = {"about": about, "whole": self.whole, "facts": sorted(self.proven)}
-            file.write(seal(row))
+            file.write(seal({"about": about, "whole": self.whole, "ended": ended, "facts": facts}))

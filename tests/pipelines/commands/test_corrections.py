@@ -97,7 +97,7 @@ def test_a_corrected_segment_is_unpublished_until_the_named_command_replaces_its
         assert code == 1
         assert said.startswith(f"{left} segments are published with other text than loaded: ")
         assert place.run(*replacing(said))[0] == 0
-    for words in (["status", "--check"], ["publish"], ["run"], ["verify"], ["verify", "--quick"]):
+    for words in (["verify"], ["status", "--check"], ["publish"], ["run"], ["verify", "--quick"]):
         assert place.run(*words)[0] == 0, words
     rows = {(t, n): fetched_rows(place, t, n) for t in ("orders", "trades") for n in _NUMBERS}
     assert {part for part, count in rows.items() if count == 3} == {
