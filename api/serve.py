@@ -91,8 +91,7 @@ def _absent(places: Locations) -> Iterator[str]:
 def _serve(settings: ServeSettings, listeners: Sequence[socket.socket], greeting: str) -> None:
     """Serve until a signal; without listeners for HTTP this only runs the processes for gRPC."""
     if settings.listen.workers == 1:
-        click.echo(greeting)
-        uvicorn.Server(_config(settings, partial(worker_app, settings))).run([*listeners])
+        _Server(_config(settings, partial(worker_app, settings)), greeting).run([*listeners])
         return
     with temporary_folder(prefix="strata-metrics-") as folder:
         # Where the workers' prometheus_client, which reads no settings of ours, counts together.
@@ -101,6 +100,20 @@ def _serve(settings: ServeSettings, listeners: Sequence[socket.socket], greeting
         app = partial(start.app, settings, os.getpid())
         _Processes(_config(settings, app), [*listeners], greeting).run()
         start.check()
+
+
+class _Server(uvicorn.Server):
+    """One process, which greets when it serves."""
+
+    def __init__(self, config: uvicorn.Config, greeting: str) -> None:
+        super().__init__(config)
+        self._greeting = greeting
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to serve."""
+        await super().startup(sockets)
+        if self.started:
+            click.echo(self._greeting)
 
 
 class _Processes(Multiprocess):
@@ -236,3 +249,6 @@ def _leave_on_signals() -> None:
 
     signal.signal(signal.SIGINT, leave)
     signal.signal(signal.SIGTERM, leave)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup sets it
+        # Several processes are begun anew instead.
+        signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))

@@ -9,6 +9,8 @@ from transforms.errors import ConfigError, RangeError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+# No block has more: Python refuses to read thousands.
+_MOST_DIGITS = 18
 
 
 class BoundError(RangeError, ConfigError):
@@ -44,13 +46,13 @@ def both_bounds(start: str | None, end: str | None) -> tuple[Bound | None, Bound
 
 def _bound(text: str, of_day: time) -> Bound:
     text = text.strip()
-    if text.isdecimal() and text.isascii():
+    if text.isdecimal() and text.isascii() and len(text) <= _MOST_DIGITS:
         return Bound(text, block=int(text))
     try:
         moment = _moment(text, of_day).astimezone(UTC)
     except (ValueError, OverflowError):
         raise BoundError(
-            f"{text!r} is neither a block nor a time: give a height like 5000, a date like "
+            f"{text!r:.80} is neither a block nor a time: give a height like 5000, a date like "
             "2023-06-01 or a time like 2023-06-01T12:30:00Z"
         ) from None
     return Bound(text, micros=(moment - _EPOCH) // _MICROSECOND)

@@ -18,6 +18,8 @@ from transforms.warehouse.manifests.file_names import MISSING, absent_files
 from transforms.warehouse.warehouse import Warehouse
 
 _DAMAGED = "is damaged: it has other bytes than when it was written"
+_UNREADABLE = "cannot be read"
+_RIGHTS = "give the server's user the right to read it, or see what its disk lacks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,8 @@ class LostFilesError(IntegrityError):
         first, *others = sorted(losses)
         self.count = len(losses)
         more = f" (and {len(others)} more files are lost)" if others else ""
-        super().__init__(f"{store.describe(first.key)} {losses[first]}{more}: {REMEDY}")
+        remedy = _RIGHTS if losses[first].startswith(_UNREADABLE) else REMEDY
+        super().__init__(f"{store.describe(first.key)} {losses[first]}{more}: {remedy}")
 
 
 class LostFiles:
@@ -65,8 +68,14 @@ class LostFiles:
                 lost[file] = MISSING
             except IntegrityError:
                 lost[file] = _DAMAGED
-        sound = {place: path_version(place) for place, file in doubtful.items() if file not in lost}
-        self._sound |= sound
+            except ConnectionError:
+                raise
+            except OSError as error:
+                lost[file] = f"{_UNREADABLE} ({error.strerror})"
+        # What is lost is hashed again each time: a file may come back with its old time.
+        self._sound |= {
+            place: "" if file in lost else path_version(place) for place, file in doubtful.items()
+        }
         if lost:
             raise LostFilesError(self._store, lost)
         if losses := catalog.snapshot.losses:

@@ -8,8 +8,10 @@ and tried again.
 from __future__ import annotations
 
 import asyncio
+from asyncio import to_thread
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
+from time import monotonic
 from typing import Any, TypeVar
 
 from api.core.api_errors import UnavailableError
@@ -102,13 +104,18 @@ class Health:
     ) -> None:
         """Go over to every new snapshot, awaiting `changed` after each until it succeeds.
 
-        While files or rows are lost, `refused` is called with what requests for rows get.
+        While files or rows are lost, `refused` is called with what requests for rows get, and they
+        are looked for, which takes at most a tenth of the time: a look may hash large files.
         """
-        is_notified = True
+        is_notified, look_at = True, 0.0
         while True:
             self._count()
             await asyncio.sleep(self._limits.poll_seconds)
-            refreshed = asyncio.to_thread(self._snapshots.refresh)
+            if self._snapshots.damage is not None and monotonic() >= look_at:
+                began = monotonic()
+                await self._attempt("looking for lost files", to_thread(self._snapshots.look))
+                look_at = monotonic() + min(self._limits.lag_seconds, 10 * (monotonic() - began))
+            refreshed = to_thread(self._snapshots.refresh)
             if await self._attempt("opening the newest snapshot", refreshed):
                 is_notified = False
             if self._snapshots.damage is not None:
@@ -119,7 +126,7 @@ class Health:
     async def follow_places(self) -> None:
         """Look, now and then, for the warehouse's files and for what the source has beyond it."""
         while True:
-            looked = asyncio.to_thread(self._survey)
+            looked = to_thread(self._survey)
             self._last_survey = await self._attempt(_LOOKING, looked)
             survey = self._last_survey
             is_empty = survey is not None and bool(survey.source_problem)

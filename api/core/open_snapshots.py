@@ -295,8 +295,10 @@ class OpenSnapshots:
                 yield Reading(snapshot, session, examine)
         except UnreadableFilesError as error:
             raise examine(error.paths) or error.__cause__ or error from error.__cause__
-        except (IntegrityError, FileNotFoundError) as error:
-            raise examine(()) or error from error
+        except ConnectionError:
+            raise
+        except (IntegrityError, OSError) as error:
+            raise examine(_named(error)) or error from error
         finally:
             self._release(snapshot)
 
@@ -345,9 +347,10 @@ class OpenSnapshots:
         except UnreadableFilesError as error:
             self._lost.check(catalog, error.paths)
             raise error.__cause__ or error from error.__cause__
-        except (IntegrityError, FileNotFoundError):
+        except (IntegrityError, OSError) as error:
             paths = map(catalog.files.path, files_of(catalog))
-            self._lost.check(catalog, [path for path in paths if not path.exists()])
+            absent = [path for path in paths if not path.exists()]
+            self._lost.check(catalog, [*absent, *_named(error)])
             raise
 
     def _open(self, catalog: Catalog) -> OpenSnapshot:
@@ -385,6 +388,12 @@ class OpenSnapshots:
                     self._prepare(Reading(snapshot, session))
         snapshot.former = None
         return snapshot
+
+
+def _named(error: Exception) -> list[Path]:
+    """The file that an error of the machine names."""
+    name = error.filename if isinstance(error, OSError) else None
+    return [Path(name)] if isinstance(name, str) else []
 
 
 def _newest(session: Session, snapshot: OpenSnapshot) -> Block | None:

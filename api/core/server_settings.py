@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -29,6 +30,7 @@ from transforms.errors import ConfigError
 from transforms.open_files import open_files_limit
 
 _PREFIX = "STRATA_API_"
+_TOKEN = re.compile(r"[!-~]+")
 
 
 def _split(text: str) -> tuple[str, ...]:
@@ -170,9 +172,15 @@ def read_settings(
         raise ConfigError("HTTP and gRPC are both switched off: leave one of them on")
     # On one's own machine a limit only hinders; on a network it is on unless it is set to 0.
     rate = {"rate": 0.0} if address.is_loopback else {}
+    access = read_group(Access, _PREFIX, environment, defaults=rate)
+    if not all(map(_TOKEN.fullmatch, access.tokens)):  # the sentence shows no token
+        raise ConfigError(
+            "STRATA_API_TOKENS has a token that no client can send: give visible ASCII characters, "
+            "with commas between tokens"
+        )
     return ServeSettings(
         read_locations(Locations, environment, warehouse=warehouse, archive=archive),
         address,
         read_group(Limits, _PREFIX, environment),
-        read_group(Access, _PREFIX, environment, defaults=rate),
+        access,
     )

@@ -25,6 +25,8 @@ from api.core.api_errors import ApiError, CancelledError, Code, DeadlineError, U
 from api.core.clients import Admission, RateLimiter
 from api.core.open_snapshots import Block, OpenSnapshots, Reading
 from api.core.telemetry import Metrics, log
+from transforms.errors import ConfigError
+from transforms.machine_errors import REMEDIES, sentence
 
 _Result = TypeVar("_Result")
 Departure = Callable[[], Coroutine[Any, Any, None]]
@@ -109,7 +111,8 @@ class Workers:
     ) -> _Result:
         """Run a job in a thread and return its result; what it raises passes through.
 
-        Raises `UnavailableError` where the queue is full, or in place of a `ConnectionError`,
+        Raises `UnavailableError` where the queue is full, or in place of a `ConnectionError`, a
+        `ConfigError` or an error of the machine,
         `DeadlineError` after `seconds` of waiting and working, `CancelledError` where `departure`
         returns, as the client left.
         """
@@ -180,6 +183,15 @@ class Workers:
         except ConnectionError as error:
             log.warning("a request could not be answered: %s", error)
             raise UnavailableError("what this needs is away for now: try again") from error
+        except ConfigError as error:  # credentials of a bucket, which may be renewed
+            log.error("a request could not be answered: %s", error)  # noqa: TRY400 - a sentence
+            raise UnavailableError("the server may not read what this needs: try again") from error
+        except OSError as error:
+            if error.errno not in REMEDIES:
+                raise
+            log.error("a request could not be answered: %s", sentence(error))  # noqa: TRY400
+            what = "the server's machine fails, and its log names the file: try again"
+            raise UnavailableError(f"{what} ({error.strerror})") from error
 
     def _release(self) -> None:
         with self._lock:

@@ -19,7 +19,7 @@ from api.http.served_database import ServedAddress, ServedDatabase
 from exporters.archive.public_sql import PUBLIC_TYPES
 from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import ObjectInfo
-from transforms.stores.store import Store
+from transforms.stores.store import Store, checked_key
 
 _TYPES = {
     "zip": "application/zip",
@@ -95,9 +95,10 @@ class ArchiveFiles:
         if any(name.startswith(".") for name in key.split("/")):
             return None
         try:
-            info = self.store.head(key)
+            checked_key(key)
         except ConfigError:
             return None
+        info = self.store.head(key)
         return info if info and _is_inside(self.store, key) else None
 
 

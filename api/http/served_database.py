@@ -27,6 +27,7 @@ from api.core.sockets import host_and_port
 from api.http.answers import given_fields
 from exporters.archive.archive import Archive
 from exporters.archive.public_sql import PUBLIC_SQL, PUBLIC_TYPES
+from transforms.files import naming_full_disk
 from transforms.scratch import scratch_folder
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import Store
@@ -114,7 +115,7 @@ class ServedDatabase:
         if not folder.is_dir():
             self._sweep()
             folder.parent.mkdir(parents=True, exist_ok=True)
-            with scratch_folder(self.cache / "scratch") as scratch:
+            with naming_full_disk(folder), scratch_folder(self.cache / "scratch") as scratch:
                 (scratch / name).mkdir()
                 (scratch / name / PUBLIC_SQL).write_bytes(documents.make(public, scratch / name))
                 try:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -149,9 +149,17 @@ class ServerProcess:
     """`strata serve` as a process of its own, as it is run for real."""
 
     def __init__(
-        self, locations: Locations, *options: str, files: str = "", **variables: str
+        self,
+        locations: Locations,
+        *options: str,
+        files: str = "",
+        through: Sequence[str] = (),
+        **variables: str,
     ) -> None:
-        """`files` is how many it may have open, if that is not what this process may."""
+        """`files` is how many it may have open, if that is not what this process may.
+
+        `through` is a command that runs the one behind it, such as `setpriv`.
+        """
         environment = {
             **os.environ,
             "STRATA_SOURCE": locations.source,
@@ -167,7 +175,7 @@ class ServerProcess:
         # A pipe would fill up with the log, and the server wait for somebody to read it.
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed at the end
         self._process = subprocess.Popen(
-            [sys.executable, "-c", command, *given, *options],
+            [*through, sys.executable, "-c", command, *given, *options],
             cwd=_ROOT,
             env=environment,
             stdout=subprocess.PIPE,
@@ -225,7 +233,11 @@ class ServerProcess:
 
     def terminate(self) -> None:
         """Ask it to stop, as a process manager does."""
-        self._process.send_signal(signal.SIGTERM)
+        self.send(signal.SIGTERM)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
 
     def kill(self) -> None:
         """End it as the kernel does when memory runs out."""

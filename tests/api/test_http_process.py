@@ -173,11 +173,14 @@ def _write_newer(site: Site) -> None:
     newer.write_bytes(seal({"format": 2, "whatever": []}))
 
 
-def test_what_cannot_be_served_at_the_start_is_a_sentence_and_an_exit_code(site: Site) -> None:
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_what_cannot_be_served_at_the_start_is_a_sentence_and_an_exit_code(
+    site: Site, workers: str
+) -> None:
     _write_newer(site)
     places = ("--warehouse", str(site.warehouse.cache), "--archive", site.locations.archive)
     command = "from pipelines.cli import main; main()"
-    ports = ("--port", "0", "--grpc-port", "0", "--workers", "2")
+    ports = ("--port", "0", "--grpc-port", "0", "--workers", workers)
     done = subprocess.run(
         [sys.executable, "-c", command, "serve", *ports, *places],
         capture_output=True,
@@ -186,6 +189,7 @@ def test_what_cannot_be_served_at_the_start_is_a_sentence_and_an_exit_code(site:
         check=False,
     )
     assert done.returncode == 2, done.stderr
+    assert done.stdout == ""  # that it listens is said once it does
     lines = [line for line in done.stderr.splitlines() if not line.startswith("{")]
     (sentence,) = lines
     assert sentence.startswith("strata: ")
@@ -249,6 +253,21 @@ def test_a_port_in_use_is_named_with_what_to_do(built_site: Site) -> None:
     assert isinstance(found.exception, ConfigError)
     assert f"cannot listen on port {port} of 127.0.0.1" in str(found.exception)
     assert "--port" in str(found.exception)
+
+
+def test_a_hangup_lets_running_requests_finish(built_site: Site) -> None:
+    with ServerProcess(built_site.locations) as process:
+        with httpx2.stream("GET", f"{process.url}/api/v2/stream/liquidity-provisions") as stream:
+            process.send(signal.SIGHUP)
+            last = [*stream.iter_lines()][-1]
+        assert json.loads(last)["error"]["code"] == 14
+        assert process.finish()[0] == 0
+
+
+def test_nohup_keeps_a_server_running(built_site: Site) -> None:
+    with ServerProcess(built_site.locations, through=("nohup",)) as process:
+        process.send(signal.SIGHUP)
+        assert httpx2.get(process.url + _TIME).status_code == 200
 
 
 def test_places_that_are_not_there_are_said(tmp_path: Path) -> None:

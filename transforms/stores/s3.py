@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
@@ -31,7 +31,7 @@ from transforms.errors import ConfigError, IntegrityError
 from transforms.files import new_file
 from transforms.objects import ObjectInfo
 from transforms.stores.probing import check_service
-from transforms.stores.s3_errors import DAMAGED, plain_errors, status_of
+from transforms.stores.s3_errors import DAMAGED, plain_errors, refuses, status_of
 from transforms.stores.s3_reading import StoredObject
 from transforms.stores.store import (
     SCRATCH,
@@ -48,12 +48,14 @@ from transforms.stores.store import (
 )
 
 if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
     from mypy_boto3_s3.type_defs import HeadObjectOutputTypeDef, ObjectTypeDef
 
 _CONNECTIONS = 32
 _CONNECT_SECONDS = 10
 _READ_SECONDS = 45  # for an answer, at each attempt: a silent service ends a command in minutes
 _RACES = 10
+_RENEWAL_SECONDS = 1.0
 # S3's own bound; a service answers a longer one with an error.
 _MOST_KEY_BYTES = 1024
 # The most that S3 takes as one PUT.
@@ -101,7 +103,7 @@ class S3Store:
         self._probing = Lock()
         self._is_tried = False
         self._ahead: float | None = None  # of this machine's clock, in seconds
-        config = Config(
+        self._config = Config(
             connect_timeout=_CONNECT_SECONDS,
             read_timeout=_READ_SECONDS,
             retries={"mode": "standard", "total_max_attempts": self._options.attempts},
@@ -109,12 +111,17 @@ class S3Store:
             # Some services send the whole object's checksum with a range, too.
             response_checksum_validation="when_required",
         )
-        endpoint = self._options.endpoint
+        self._client = self._opened_client()
+
+    def _opened_client(self) -> S3Client:
+        """A client with the credentials that there are now. Raises `ConfigError`."""
+        self._opened_at, endpoint = time.monotonic(), self._options.endpoint
         try:
-            with plain_errors(self.describe(), bucket, endpoint or "S3"):
+            with plain_errors(self.describe(), self._bucket, endpoint or "S3"):
                 session = _session(self._options.region)
-                self._client = session.client("s3", endpoint_url=endpoint, config=config)
-                self._client.meta.events.register("response-received.s3", self._note_time)
+                client = session.client("s3", endpoint_url=endpoint, config=self._config)
+                client.meta.events.register("response-received.s3", self._note_time)
+                return client
         except ValueError as error:
             raise ConfigError(f"{self.describe()} cannot be opened: {error}") from error
 
@@ -236,8 +243,17 @@ class S3Store:
         where = (self._client, self._bucket, self._key(key))
         return StoredObject(*where, self._options.attempts, self.describe(key), condition)
 
-    def _plain_errors(self, key: str) -> AbstractContextManager[None]:
-        return plain_errors(self.describe(key), self._bucket, self._client.meta.endpoint_url)
+    @contextmanager
+    def _plain_errors(self, key: str) -> Iterator[None]:
+        """Raise plain errors; after a refusal the next request reads the credentials again."""
+        try:
+            with plain_errors(self.describe(key), self._bucket, self._client.meta.endpoint_url):
+                yield
+        except Exception as error:
+            is_refused = isinstance(error.__cause__, ClientError) and refuses(error.__cause__)
+            if is_refused and time.monotonic() - self._opened_at > _RENEWAL_SECONDS:
+                self._client = self._opened_client()
+            raise
 
     def _head(self, key: str) -> HeadObjectOutputTypeDef | None:
         if len(self._key(key).encode()) > _MOST_KEY_BYTES:

@@ -42,6 +42,13 @@ def status_of(error: exceptions.ClientError) -> int:
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
+def refuses(error: exceptions.ClientError) -> bool:
+    """Whether credentials may be the reason; the answer to HEAD tells an expired token by 400."""
+    code = error.response.get("Error", {}).get("Code", "")
+    no_right = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+    return code in {*_REFUSED, "400"} or status_of(error) in no_right
+
+
 @contextmanager
 def plain_errors(place: str, bucket: str, endpoint: str) -> Iterator[None]:
     """Turn botocore's errors about `place`, an `s3://` address, into Strata's or the machine's.
@@ -82,7 +89,7 @@ def _answered(error: exceptions.ClientError, place: str, bucket: str, endpoint: 
             f"there is no bucket {bucket!r} at {endpoint}: create it, or correct the address "
             f"{place} or the endpoint (AWS_ENDPOINT_URL)"
         )
-    if code in _REFUSED or status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+    if refuses(error):
         return ConfigError(
             f"{endpoint} refused access to {place} ({code}): check the credentials and the "
             "policy of the bucket; listing, reading and writing objects are all needed, and in a "

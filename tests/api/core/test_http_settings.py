@@ -59,6 +59,13 @@ def test_a_setting_that_cannot_be_used_is_named(name: str, value: str) -> None:
         read_settings({f"STRATA_{name}": value})
 
 
+@pytest.mark.parametrize("token", ["pässword", "two words", "tab\tbed", "\x7f"])
+def test_a_token_that_no_client_can_send_is_refused_and_not_shown(token: str) -> None:
+    with pytest.raises(ConfigError, match="STRATA_API_TOKENS has a token that") as raised:
+        read_settings({"STRATA_API_TOKENS": f"one,{token}x"})
+    assert token not in str(raised.value)
+
+
 def test_tokens_are_a_list_that_no_repr_shows() -> None:
     found = read_settings({"STRATA_API_TOKENS": "one, two,"})
     assert found.access.tokens == ("one", "two")

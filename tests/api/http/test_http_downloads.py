@@ -102,7 +102,14 @@ def test_a_range_may_be_given_by_times_and_snaps_to_segments(
         answer = _fetch(served, f"{_PATH}?{urlencode(asked)}")
         named = f"attachment;filename={CHAIN}-orders-{wanted}.zip"
         assert answer.headers["content-disposition"] == named, asked
-    for wrong in ("from=soon", "from=2001-01-01&to=2001-01-02", "from=5&toBlock=10", "from=9&to=5"):
+    for wrong in (
+        "from=" + "9" * 5000,
+        "from=1&to=" + "1" * 19,
+        "from=soon",
+        "from=2001-01-01&to=2001-01-02",
+        "from=5&toBlock=10",
+        "from=9&to=5",
+    ):
         answer = _fetch(served, f"{_PATH}?{wrong}&table=TABLE_ORDERS")
         assert answer.status_code == 400, wrong
 

@@ -20,9 +20,10 @@ from api.http.served_database import ServedDatabase
 from exporters.archive.public_sql import PUBLIC_TYPES, unsealed_sql
 from pipelines.site.lake_publishing import publish_missing
 from pipelines.site.site import Site
-from tests.api.server_kit import serving, settings
+from tests.api.server_kit import ServerProcess, serving, settings
 from tests.docs.cookbook import queries
 from tests.duckdb15_kit import asked_over_http
+from tests.mounts_kit import mounted
 from tests.shared_folders import published_sample
 from transforms.stores.store import content_sha256
 
@@ -164,6 +165,24 @@ def test_the_files_of_all_addresses_have_a_bound_in_bytes(
         shutil.rmtree(made)
         assert database.key(f"{_CHAIN}/strata.sql", "http://a/archive") == key
         assert made.exists()
+
+
+def test_a_full_disk_is_said_to_who_wants_a_database(served: Served, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    folders = [cache / name for name in ("scratch", "served")]
+    for folder in folders:
+        folder.mkdir(parents=True)
+    small = mounted(" && ".join(f"mount -t tmpfs -o size=4k none '{each}'" for each in folders))
+    places = replace(served.site.settings, cache=cache)
+    with ServerProcess(places, "--no-grpc", through=small) as process:
+        answer = httpx2.get(f"{process.url}/archive/{_CHAIN}/strata.sql", timeout=60)
+        assert answer.status_code == 503, answer.text
+        assert "No space left on device" in answer.json()["message"]
+        assert str(tmp_path) not in answer.text
+        assert httpx2.get(process.url + "/ready").status_code == 200
+        logged = process.logged()
+    assert str(cache) in logged
+    assert "Traceback" not in logged
 
 
 def test_what_the_publisher_wrote_is_served_as_it_is(copied: Site) -> None:
