@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,15 @@ from transforms.warehouse.warehouse import Warehouse
 _DAMAGED = "is damaged: it has other bytes than when it was written"
 _UNREADABLE = "cannot be read"
 _RIGHTS = "give the server's user the right to read it, or see what its disk lacks"
+
+
+_OF_FILE = (errno.EACCES, errno.EPERM, errno.EIO, errno.EISDIR, errno.ESTALE)
+
+
+def is_of_file(error: Exception) -> bool:
+    """Whether an error may be that of a file which an answer is made of."""
+    is_named = isinstance(error, OSError) and error.errno in _OF_FILE
+    return is_named or isinstance(error, (IntegrityError, FileNotFoundError))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +78,9 @@ class LostFiles:
                 lost[file] = MISSING
             except IntegrityError:
                 lost[file] = _DAMAGED
-            except ConnectionError:
-                raise
             except OSError as error:
+                if not is_of_file(error):
+                    raise
                 lost[file] = f"{_UNREADABLE} ({error.strerror})"
         # What is lost is hashed again each time: a file may come back with its old time.
         self._sound |= {

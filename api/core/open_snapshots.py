@@ -17,7 +17,7 @@ from threading import Lock
 from typing import TypeVar
 
 from api.core.api_errors import UnavailableError
-from api.core.damage import Damage, LostFiles, files_of
+from api.core.damage import Damage, LostFiles, files_of, is_of_file
 from api.core.indexes import Indexes
 from api.core.relations import HeldTable
 from api.core.telemetry import log
@@ -295,9 +295,9 @@ class OpenSnapshots:
                 yield Reading(snapshot, session, examine)
         except UnreadableFilesError as error:
             raise examine(error.paths) or error.__cause__ or error from error.__cause__
-        except ConnectionError:
-            raise
         except (IntegrityError, OSError) as error:
+            if not is_of_file(error):
+                raise
             raise examine(_named(error)) or error from error
         finally:
             self._release(snapshot)
