@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
@@ -36,7 +35,6 @@ from transforms.errors import RangeError
 from transforms.memory import RENDERING_LIMIT
 from transforms.stores.store import Store
 from transforms.tables.dialect import check_null
-from transforms.verifying.proofs import PROOFS, Proofs
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.manifest_rows import parse_receipts
 from transforms.warehouse.questions.table_receipts import table_receipts
@@ -61,7 +59,7 @@ def _nothing(*_: object) -> None:
 class RangeExporter:
     """Exports from one warehouse and the archive in `store`; safe among threads and processes.
 
-    `cache` is this machine's folder for the warehouse: parts, proofs and what was rendered. `style`
+    `cache` is this machine's folder for the warehouse: parts and what was rendered. `style`
     says how numbers are written in names, `rendered_bytes` how much of what is rendered is kept for
     the next export, `memory_limit` what DuckDB may hold in memory to render.
     """
@@ -72,11 +70,6 @@ class RangeExporter:
     rendered_bytes: int = RENDERED_BYTES
     memory_limit: str = RENDERING_LIMIT
     _suspects: set[str] = field(default_factory=set, init=False)
-
-    @cached_property
-    def proofs(self) -> Proofs:
-        """What was proven of ZIPs, by any process."""
-        return Proofs(self.cache / PROOFS)
 
     def export(
         self,
@@ -103,7 +96,7 @@ class RangeExporter:
         """
         plan, receipts = _planned(catalog, table, first, last)
         search = PartSearch(
-            ZipProver(Archive(self.store, plan.chain_id), self.proofs, self._suspects),
+            ZipProver(Archive(self.store, plan.chain_id), catalog.files.proofs, self._suspects),
             PartStage(self.cache / "parts", self.style),
             PartStage(self.cache / "rendered", self.style),
             self.cache / "scratch",

@@ -22,9 +22,6 @@ from transforms.scratch import exclusive
 
 _Result = TypeVar("_Result")
 
-PROOFS = "proofs.sqlite"
-"""The file of a warehouse's cache."""
-
 _WAIT_SECONDS = 10.0
 _MOST_PLACES = 10_000  # SQLite allows 32,766 in one statement
 _TABLE = """

@@ -27,7 +27,7 @@ from transforms.stores.store import (
     content_sha256,
     read_as_is,
 )
-from transforms.verifying.proofs import PROOFS, Proof, Proofs
+from transforms.verifying.proofs import Proof, Proofs
 from transforms.warehouse.manifests.file_names import MISSING
 
 CACHES = Path("~/.cache/strata")
@@ -64,7 +64,7 @@ class LocalFiles:
         self._leases = cache / "leases"
         self._lock = self._leases / "evicting"
         self._scratch = cache / "scratch"
-        self.proofs = Proofs(cache / PROOFS)
+        self.proofs = Proofs(cache / "proofs.sqlite")
 
     def path(self, file: StoredFile) -> Path:
         """Where the file lies once it is here."""
