@@ -17,10 +17,8 @@ from api.queries import oracle, withdrawals
 from api.queries.export_request import ExportQuery
 from api.queries.provision_feed import ProvisionFeed
 from exporters.exports.range_export import RangeExporter
-from exporters.locations import Locations
+from exporters.warehouse_place import site_warehouse
 from transforms.stores.store_address import open_store
-from transforms.warehouse.warehouse import Warehouse
-from transforms.warehouse.warehouse_address import open_warehouse
 
 # Rendering and hashing parts keeps a core busy: more at once would only delay the queries.
 _EXPORT_THREADS, _EXPORT_QUEUE = 2, 32
@@ -28,16 +26,6 @@ _EXPORT_THREADS, _EXPORT_QUEUE = 2, 32
 _READING_THREADS, _READING_QUEUE = 8, 10_000
 # Apart from the queries, so that a flood of these never keeps a snapshot from the streams.
 _STREAM_THREADS, _STREAM_QUEUE = 2, 10_000
-
-
-def _warehouse(locations: Locations) -> Warehouse:
-    return open_warehouse(
-        locations.warehouse,
-        locations.cache,
-        cache_bytes=locations.cache_bytes,
-        memory_mb=locations.memory_mb,
-        options=locations.store_options,
-    )
 
 
 def _prepare(reading: Reading) -> None:
@@ -56,7 +44,7 @@ class Service:
         self.metrics = Metrics(metrics)
         locations = settings.locations
         self.store = open_store(locations.archive, locations.store_options)
-        self.warehouse = _warehouse(locations)
+        self.warehouse = site_warehouse(locations)
         self._closing = ExitStack()
         self.snapshots = self._closing.enter_context(
             OpenSnapshots.open(self.warehouse, memory_limit=limits.memory, prepare=_prepare)

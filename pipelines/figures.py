@@ -75,8 +75,7 @@ def _site(status: SiteStatus | None) -> Iterator[Figure]:
     yield from survey_figures(status.survey)
     yield Figure(WAITING, len(status.unpublished), "publish")
     yield Figure(WAITING, len(status.not_in_lake), "lake")
-    if status.catalog.snapshot.volumes:
-        yield Figure(LOST, len(status.catalog.lost) or len(status.catalog.snapshot.losses))
+    yield Figure(LOST, len(status.lost))
     if status.loaded:
         yield Figure(HEIGHT, status.loaded[-1].last)
         if times := status.catalog.snapshot.history[-1].times:

@@ -9,6 +9,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from exporters.locations import Locations, read_locations
+from exporters.warehouse_place import site_warehouse
 from strata.rows import Rows
 from transforms.block_range import BlockRange
 from transforms.bounds import lower_bound, rfc3339, upper_bound
@@ -19,7 +20,6 @@ from transforms.warehouse.manifests.shapes import Extent, Times
 from transforms.warehouse.questions.queries import query_tables
 from transforms.warehouse.views.catalog_views import view_names
 from transforms.warehouse.warehouse import Warehouse
-from transforms.warehouse.warehouse_address import open_warehouse
 
 if TYPE_CHECKING:
     import duckdb
@@ -42,9 +42,7 @@ def open_history(warehouse: str | Path | None) -> History:
     """See `strata.open`."""
     location = None if warehouse is None else str(warehouse)
     places = read_locations(Locations, warehouse=location)
-    options = {"cache_bytes": places.cache_bytes, "options": places.store_options}
-    source = open_warehouse(places.warehouse, places.cache, **options)  # type: ignore[arg-type]
-    return History(source)
+    return History(site_warehouse(places))
 
 
 class History:

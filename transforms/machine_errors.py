@@ -20,6 +20,8 @@ REMEDIES = {
     "then run it again",
     errno.EACCES: _NO_RIGHT,
     errno.EPERM: _NO_RIGHT,
+    errno.EXDEV: "a folder above this file is a mount of its own, or a link to another disk. "
+    "A warehouse or an archive needs one for all of its folders: move that, then run it again",
     errno.EIO: _DISK,
     errno.EMFILE: "raise the limit of open files (ulimit -n), or run strata compact",
     errno.ENFILE: "the system has too many files open: raise its limit, then run it again",

@@ -25,6 +25,7 @@ from transforms.bounded_cache import BoundedCache
 from transforms.errors import BusyError, IntegrityError
 from transforms.objects import ObjectInfo
 from transforms.stores.store import LostRaceError, Store, asked_together, read_as_is, versioned
+from transforms.warehouse.log.seen import SeenSnapshot
 
 if TYPE_CHECKING:
     from exporters.signing_keys import Signer
@@ -45,11 +46,15 @@ _LONGEST_PAUSE_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """The archive of `chain_id` in `store`; whoever publishes to it signs with `signer`, if any."""
+    """The archive of `chain_id` in `store`.
+
+    Its publisher signs with `signer`, if any, and records `seen` of its warehouse in the index.
+    """
 
     store: Store
     chain_id: str
     signer: Signer | None = None
+    seen: SeenSnapshot | None = None
 
     def key(self, path: str) -> str:
         """The object's key for a path below the chain's folder."""

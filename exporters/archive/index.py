@@ -34,9 +34,13 @@ from exporters.archive.sums import (
 )
 from transforms.block_range import BlockRange
 from transforms.collector import collector_paused
-from transforms.coverage import Coverage, union
+from transforms.coverage import Coverage, difference, union
 from transforms.segments.id_chain import IdChain, IdRun, id_chain
 from transforms.tables.registry import HISTORY_TABLES
+from transforms.warehouse.log.seen import SeenSnapshot
+
+_MOST_RECORDS = 8
+"""Of how many warehouses an index has records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +137,8 @@ class ShardSummary:
 class ArchiveIndex:
     """What a chain's archive holds: the sums over each history table, and its shards by number.
 
-    Shards ascend; `has_lake` says that the tables lie beside it as Delta tables, too.
+    Shards ascend; `has_lake` says that the tables lie beside it as Delta tables, too; `warehouses`
+    is what publishers recorded of theirs, the newest last.
     """
 
     chain_id: str
@@ -142,6 +147,7 @@ class ArchiveIndex:
     )
     shards: Mapping[int, ShardSummary] = field(default_factory=dict)
     has_lake: bool = False
+    warehouses: tuple[SeenSnapshot, ...] = ()
 
     def reaching(self, blocks: BlockRange) -> Iterator[int]:
         """Yield the numbers of the shards with a ZIP that holds one of these blocks, ascending."""
@@ -172,6 +178,14 @@ class ArchiveIndex:
         shards = {**self.shards, **{summary.number: summary for summary in fresh}}
         tables = _totals([shard.row for shard in shards.values()])
         return replace(self, tables=tables, shards=dict(sorted(shards.items())))
+
+    def recording(self, seen: SeenSnapshot | None) -> ArchiveIndex:
+        """The index with the record of a publisher's warehouse, if that has further blocks."""
+        known = {record.warehouse: record for record in self.warehouses}
+        former = known.pop(seen.warehouse, None) if seen else None
+        if seen is None or (former and not difference(seen.blocks, former.blocks)):
+            return self
+        return replace(self, warehouses=(*[*known.values()][1 - _MOST_RECORDS :], seen))
 
 
 def _totals(shards: Collection[Json]) -> dict[str, TableSums]:
@@ -230,6 +244,7 @@ def index_bytes(index: ArchiveIndex) -> bytes:
                 for run in index.ids.runs
             ],
             **({"lake": {"format": "delta", "path": LAKE}} if index.has_lake else {}),
+            "warehouses": [record.row() for record in index.warehouses],
             "tables": {table: sums.to_json() for table, sums in index.tables.items()},
             "shards": [shard.row for shard in index.shards.values()],
         }
@@ -246,7 +261,8 @@ def _read(document: Json) -> ArchiveIndex:
     head = document["tables"]
     tables = {table: TableSums.parse(head[table]) for table in HISTORY_TABLES}
     shards = {shard.number: shard for shard in map(ShardSummary, document["shards"])}
-    return ArchiveIndex(document["chain_id"], tables, shards, "lake" in document)
+    warehouses = tuple(map(SeenSnapshot.parse, document["warehouses"]))
+    return ArchiveIndex(document["chain_id"], tables, shards, "lake" in document, warehouses)
 
 
 def _spanned(optional_spans: Iterable[tuple[str, str] | None]) -> tuple[str, str] | None:

@@ -34,7 +34,6 @@ from transforms.scratch import scratch_folder, sweep_scratch
 from transforms.segments.inventory import UNKNOWN_SIZE
 from transforms.tables.registry import history_tables
 from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.files.older_log import check_not_older
 from transforms.warehouse.manifests.manifest import manifest_receipts, manifest_segments
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.warehouse import Warehouse
@@ -77,7 +76,6 @@ def load_archive(
             "another chain: give each chain a warehouse of its own"
         )
     sweep_scratch(backing.scratch)
-    check_not_older(backing, newest)
     if newest.number:
         check_past(archive, backing.catalog(newest))
     with scratch_folder(backing.scratch) as scratch:

@@ -163,5 +163,5 @@ class ArchiveCheck:
         published = union(run for sums in index.tables.values() for run in sums.covered)
         for run in difference(published, holding.loaded):
             what = f"blocks {run} are published, and the warehouse does not hold them"
-            remedy = Remedy(LOAD.commands, "until then the index alone proves these")
+            remedy = Remedy(LOAD.commands, f"{LOAD.note}; until then the index alone proves these")
             yield Finding(Problem.NOT_LOADED, place, what, remedy)

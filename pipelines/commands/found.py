@@ -6,9 +6,11 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from pipelines.commands.display import Screen
+from pipelines.commands.failures import DAMAGED, OK
 from pipelines.site.site_check import count_rows, summary
 from transforms.verifying.findings import Finding, Remedy
 from transforms.verifying.verification import Kind, Verification
+from transforms.warehouse.files.catalog import Catalog
 
 _WAREHOUSE = ("warehouse",)
 _PLACES = {"publish": (*_WAREHOUSE, "archive"), "repair": _WAREHOUSE, "load": _WAREHOUSE}
@@ -55,6 +57,13 @@ def show_findings(
             "last_whole_check": check.whole or None,
         }
     )
+
+
+def show_lost(screen: Screen, catalog: Catalog) -> int:
+    """Warn of rows that were loaded and are lost; the exit code that this gives."""
+    if catalog.lost_rows:
+        screen.message(f"warning: rows are missing: {catalog.lost_rows}")
+    return DAMAGED if catalog.lost_rows else OK
 
 
 def _completed(remedy: Remedy, locations: Mapping[str, str | None]) -> Remedy:

@@ -14,6 +14,7 @@ from exporters.archive.figures import size_text
 from pipelines.batches import plan_batches
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import DAMAGED, FINDINGS, MACHINE, OK
+from pipelines.commands.found import show_lost
 from pipelines.commands.options import json_option, open_site, source_option, warehouse_option
 from pipelines.site.loading import LoadOutcome, load_segments, load_spam_captures
 from pipelines.site.site import Site
@@ -82,7 +83,7 @@ def _load_archive(screen: Screen, site: Site, address: str, chain: str | None) -
         screen.show(f"The current state is that of block {report.states[-1].last}.")
     segments = [(segment.blocks, segment.rows, segment.bytes) for segment in report.loaded]
     _show(screen, refused, segments, time.monotonic() - started)
-    return DAMAGED if refused else OK
+    return show_lost(screen, site.warehouse.catalog()) or (DAMAGED if refused else OK)
 
 
 def _load_source(screen: Screen, site: Site) -> int:
@@ -105,9 +106,10 @@ def _load_source(screen: Screen, site: Site) -> int:
     if survey.source_problem:
         screen.message(survey.source_problem)
     _show(screen, refused, loaded, time.monotonic() - started, lines, unreadable)
+    lost = show_lost(screen, site.warehouse.catalog())
     if unreadable:
         return MACHINE
-    return FINDINGS if refused or lines or survey.source_problem else OK
+    return lost or (FINDINGS if refused or lines or survey.source_problem else OK)
 
 
 def _refused(site: Site, survey: Survey) -> dict[str, str]:

@@ -14,6 +14,7 @@ from exporters.publishing.replace import Correction
 from pipelines.batches import plan_batches
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import CONFLICT, DAMAGED, OK
+from pipelines.commands.found import show_lost
 from pipelines.commands.options import (
     archive_option,
     blocks_of,
@@ -115,7 +116,8 @@ def command(
     if correction is None:  # else what it found wrong is what was replaced, or was not asked for
         failed = [*completion.failed, *failed]
     _show(screen, site, completion, reports, failed, refused)
-    return _exit_code(failed) or (CONFLICT if refused else OK)
+    lost = show_lost(screen, site.warehouse.catalog())
+    return _exit_code(failed) or (CONFLICT if refused else lost)
 
 
 def _exit_code(failed: Sequence[Published]) -> int:

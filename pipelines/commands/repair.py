@@ -34,6 +34,10 @@ def command(warehouse: str | None, as_json: bool) -> int:
 def _show(screen: Screen, report: Repair) -> None:
     screen.table("found", ("what", "what is wrong, or was done"), report.findings)
     summary = f"The newest snapshot is {report.snapshot}."
-    screen.show(summary if report.findings else f"Nothing is wrong. {summary}")
+    well = "" if report.findings or report.lost else "Nothing is wrong. "
+    screen.show(f"{well}{summary}")
+    if report.lost:
+        screen.show(f"Rows are still missing: {report.lost}")
     findings = [{"what": what, "problem": problem} for what, problem in report.findings]
-    screen.document({"findings": findings, "snapshot": report.snapshot})
+    lost = report.lost or None
+    screen.document({"findings": findings, "snapshot": report.snapshot, "lost": lost})

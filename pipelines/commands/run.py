@@ -12,7 +12,7 @@ import click
 from exporters.archive.figures import size_text
 from exporters.locations import dagster_home
 from pipelines.commands.display import Screen
-from pipelines.commands.failures import FINDINGS, MACHINE, OK
+from pipelines.commands.failures import DAMAGED, FINDINGS, MACHINE, OK
 from pipelines.commands.options import (
     archive_option,
     json_option,
@@ -88,7 +88,8 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     if has_machine_failed:
         return MACHINE
     is_bad = after.refused or [*after.problems] or lines or completion.failed or not_swept
-    return FINDINGS if is_bad or any(run.failure for run in runs) else OK
+    findings = FINDINGS if is_bad or any(run.failure for run in runs) else OK
+    return DAMAGED if after.catalog.lost_rows else findings
 
 
 def _repeated(work: Callable[[], _Result]) -> _Result:

@@ -69,8 +69,6 @@ def _problems(status: SiteStatus) -> Iterator[str]:
             f"{len(status.refused):,} files cannot be used: replace or remove them in the source; "
             f"the first is {file}: {' '.join(reason.split())}"
         )
-    if status.lost:
-        yield f"{len(status.lost):,} volumes are lost: strata repair, then strata load"
     if status.lake_problem:
         yield f"how far the lake is cannot be said: {status.lake_problem}"
 
@@ -107,8 +105,9 @@ def _show_all(screen: Screen, site: Site, status: SiteStatus, problems: Sequence
     _show_steps(screen, status, [*places.values(), f"lake/ in {places['archive']}"], segments, runs)
     screen.table("quarantined", ("file", "reason"), status.refused.items())
     screen.table("contradictions of the chain of ids", ("where", "what"), ids)
-    lost = ((volume.key, volume.blocks) for volume in status.lost)
-    screen.table("lost volumes: run strata repair, then strata load", ("volume", "blocks"), lost)
+    screen.table("lost", ("what", "blocks"), status.lost.items())
+    unnamed = [(volume.key, volume.blocks) for volume in status.unnamed]
+    screen.table("not in the log: run strata repair", ("volume", "blocks"), unnamed)
     for sentence in (*(problems or [_well(status)]), *_sentences(site, status, collection)):
         screen.show(sentence)
     steps = {**segments, "to_do": status.to_do}
@@ -122,7 +121,8 @@ def _show_all(screen: Screen, site: Site, status: SiteStatus, problems: Sequence
             "blocks_behind": status.survey.blocks_behind,
             "problems": problems,
             "quarantined": [{"file": file, "reason": why} for file, why in status.refused.items()],
-            "lost": [volume.key for volume in status.lost],
+            "lost": [*status.lost],
+            "not_in_log": [volume.key for volume in status.unnamed],
             "lake_problem": status.lake_problem or None,
             "verified": last_checks(site),
             "ids": {

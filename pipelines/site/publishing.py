@@ -57,7 +57,7 @@ def publish_segments(
     these segments left out is written.
     """
     catalog = site.loaded_catalog()
-    archive = site.archive(catalog.snapshot.chain_id)
+    archive = site.published_archive(catalog)
     receipts = [r for r in site.warehouse.receipts(segments) if r.table in tables]
     entries_by_part = published_parts(archive, segments, tables)
     missing: list[Receipt] = []
@@ -102,7 +102,7 @@ def replace_published(
     stay as they are. The index is not trusted: an object that was removed by hand comes back.
     """
     catalog = site.loaded_catalog()
-    archive = site.archive(catalog.snapshot.chain_id)
+    archive = site.published_archive(catalog)
     receipts = [receipt for receipt in site.warehouse.receipts(segments) if receipt.table in tables]
     report = _publish_parts(site, archive, receipts, _loaded(catalog, segments), correction)
     for receipt in receipts:

@@ -21,10 +21,11 @@ from pipelines.site.publication_state import corrected_segments, lacking_segment
 from pipelines.site.site import Site, at_one_look
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.collector import collector_paused
-from transforms.coverage import inside
+from transforms.coverage import difference, inside, union
 from transforms.errors import ConflictError, IntegrityError
 from transforms.segments.id_chain import IdChain, IdRun, id_chain, index_contradiction, other_id
 from transforms.warehouse.files.catalog import Catalog
+from transforms.warehouse.files.unnamed_volumes import unnamed_volumes
 from transforms.warehouse.manifests.manifest_rows import row_blocks
 from transforms.warehouse.manifests.shapes import Volume
 from transforms.warehouse.survey import Survey
@@ -39,8 +40,9 @@ class SiteStatus:
 
     `published` are those with all tables archived as they are loaded, `corrected` those that were
     published with other text. `complete_until` is the last block up to which the archive lacks
-    nothing, from its first on; `not_in_lake` what is loaded and not whole in the lake, where there
-    should be one, and `lake_problem` why that cannot be said (empty: it can). All segments ascend.
+    nothing, from its first on, or the first that was loaded and lost; `not_in_lake` what is loaded
+    and not whole in the lake, where there should be one, and `lake_problem` why that cannot be said
+    (empty: it can); `unnamed` are whole volumes that the log does not name. All segments ascend.
     """
 
     survey: Survey
@@ -50,6 +52,7 @@ class SiteStatus:
     corrected: tuple[BlockRange, ...] = ()
     not_in_lake: tuple[BlockRange, ...] = ()
     lake_problem: str = ""
+    unnamed: tuple[Volume, ...] = ()
 
     @property
     def chain_id(self) -> str:
@@ -67,9 +70,10 @@ class SiteStatus:
         return self.catalog.blocks
 
     @property
-    def lost(self) -> tuple[Volume, ...]:
-        """The volumes with a file that is missing or not whole."""
-        return self.catalog.lost
+    def lost(self) -> dict[str, str]:
+        """Volumes with a file that is missing or not whole, and what the log has lost."""
+        losses = {str(loss): str(loss.blocks) for loss in self.catalog.snapshot.losses}
+        return {volume.key: str(volume.blocks) for volume in self.catalog.lost} | losses
 
     @cached_property
     def found(self) -> tuple[BlockRange, ...]:
@@ -104,7 +108,12 @@ class SiteStatus:
 
     @property
     def problems(self) -> Iterator[str]:
-        """Sentences about what no run can do: an empty source, a correction of the archive."""
+        """Sentences about what no run can do: lost rows, an empty source, a correction."""
+        if self.catalog.lost_rows:
+            yield f"rows are lost: {self.catalog.lost_rows}"
+        if self.unnamed:
+            count = len(self.unnamed)
+            yield f"{count:,} whole volumes are not in the log: strata repair takes them in"
         if self.survey.source_problem:
             yield self.survey.source_problem
         for run in [*contiguous_runs(self.corrected)][:1]:
@@ -155,7 +164,11 @@ def site_status(site: Site, listed_for: float = 0.0) -> SiteStatus:
     complete = tuple(inside(catalog.blocks, archived.complete))
     published = _without(complete, tuple(inside(corrected, archived.complete)))
     lacking, problem = lake.result() if lake else ((), "")
-    return SiteStatus(survey, catalog, published, archived.until, corrected, lacking, problem)
+    lost = union(loss.blocks for loss in catalog.losses if loss.kind == "history")
+    is_cut = any(gap.last <= (archived.until or 0) for gap in difference(lost, archived.complete))
+    until = None if is_cut else archived.until
+    unnamed = tuple(unnamed_volumes(site.warehouse.backing, catalog.snapshot))
+    return SiteStatus(survey, catalog, published, until, corrected, lacking, problem, unnamed)
 
 
 def _not_in_lake(site: Site) -> tuple[tuple[BlockRange, ...], str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from exporters.archive.archive import Archive
 from exporters.locations import signing_password
+from exporters.warehouse_place import site_warehouse
 from exporters.zips.staging import PartStage
 from pipelines.settings import Settings
 from transforms.segments.source import Source
@@ -18,7 +19,6 @@ from transforms.stores.store_address import open_store
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.warehouse import Progress, Warehouse
-from transforms.warehouse.warehouse_address import open_warehouse
 
 if TYPE_CHECKING:
     from exporters.exports.copies import Warn
@@ -68,14 +68,7 @@ class Site:
     @cached_property
     def warehouse(self) -> Warehouse:
         """The typed tables."""
-        settings = self.settings
-        return open_warehouse(
-            settings.warehouse,
-            settings.cache,
-            cache_bytes=settings.cache_bytes,
-            memory_mb=settings.memory_mb,
-            options=settings.store_options,
-        )
+        return site_warehouse(self.settings)
 
     @cached_property
     def store(self) -> Store:
@@ -85,6 +78,11 @@ class Site:
     def archive(self, chain_id: str) -> Archive:
         """The archive of a chain."""
         return Archive(self.store, chain_id, self.signer)
+
+    def published_archive(self, catalog: Catalog) -> Archive:
+        """The archive of a chain for its publisher, who records the snapshot of the warehouse."""
+        snapshot = catalog.snapshot
+        return Archive(self.store, snapshot.chain_id, self.signer, snapshot.seen)
 
     @cached_property
     def signer(self) -> Signer | None:

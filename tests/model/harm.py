@@ -8,7 +8,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 from exporters.zips.part_zip import write_part_zip
-from tests.model.log_files import named_files, numbers_of, snapshots
+from tests.model.log_files import named_files, numbers_of
 from tests.model.model import Model
 from tests.model.world import World
 
@@ -42,12 +42,6 @@ def alter_text(path: Path) -> None:
     altered = body.replace(b"2023", b"2024")
     assert altered != body
     write_part_zip(path, name, header + feed, [altered], body.count(b"\n"))
-
-
-def lose_documents(warehouse: Path, count: int) -> None:
-    """Delete the newest snapshots."""
-    for path in snapshots(warehouse)[-count:]:
-        path.unlink()
 
 
 def back_up(world: World, model: Model) -> Backup:

@@ -22,7 +22,6 @@ from tests.model.harm import (
     back_up,
     flip,
     harmed_files,
-    lose_documents,
     restore,
 )
 from tests.model.invariants import (
@@ -34,9 +33,10 @@ from tests.model.invariants import (
     texts,
     verify_problems,
 )
-from tests.model.log_files import Shelf, numbers_of, snapshots, wrong_files
+from tests.model.log_files import Shelf, numbers_of, wrong_files
 from tests.model.model import TABLES, Model
 from tests.model.world import FAULTS, KILLED, MACHINES, Answer, World
+from tests.rollback_kit import lose_snapshots
 from tests.segments_kit import KIT_CHAIN
 
 _T = TypeVar("_T")
@@ -421,19 +421,14 @@ class ModelMachine(RuleBasedStateMachine):
     def lose_log(self) -> None:
         """The newest snapshots of the log are lost, or all; repair takes in what there is."""
         machine = self._machine()
-        self._put(self._fresh())
-        self._load(machine)
-        before = int(snapshots(self.world.warehouse)[-1].stem)
-        self._put(self._fresh())
-        self._load(machine)
-        after = int(snapshots(self.world.warehouse)[-1].stem)
-        count = 1 + self._draw(8, "snapshots")
-        lose_documents(self.world.warehouse, count)
+        for _ in range(2):
+            self._put(self._fresh())
+            self._load(machine)
+        lose_snapshots(self.world.warehouse, 1 + self._draw(8, "snapshots"))
         self.shelf.forget()
-        if count > after - before:  # the second was loaded upon a snapshot that is lost
-            self._expect(self.world.run(machine, "load"), 5)
-        code = self.world.run(machine, "repair").code
-        assert code in (0, 5)
+        for command in ("load", "publish", "status"):
+            self._expect(self.world.run(machine, command), 5)
+        self._expect(self.world.run(machine, "repair"), 5)
         for each in MACHINES:
             self.world.run(each, "repair")
         for each in MACHINES:
@@ -448,16 +443,23 @@ class ModelMachine(RuleBasedStateMachine):
         self.model.loaded = {n: tried[n] for n in sorted(tried) if texts([n])[0] in shown}
 
     def restore(self) -> None:
-        """A copy of the warehouse's folder is put back: each machine goes on from it."""
+        """A copy of the warehouse's folder is put back: what lacks in it is loaded again."""
         self._put(self._fresh())
         self._load(self._machine())
+        before = dict(self.model.loaded)
         restore(self.world, self.model, self.backup)
         self.shelf.forget()
+        for machine in MACHINES:
+            assert self.world.run(machine, "repair").code in (0, 5)
         for machine in MACHINES:
             self._expect(self.world.run(machine, "repair"), 0)
         for number, segment in self.model.tried.items():
             if self.model.source.get(number, segment) != segment:
                 self._remove(number)
+        for number in before.keys() - self.model.loaded:  # what any place has recorded is lost
+            edition = before[number].edition
+            self.model.source[number] = self.world.make_segment(number, edition, "")
+        self._load(MACHINES[0])
         self.backup = back_up(self.world, self.model)
 
     def lose_published(self) -> None:

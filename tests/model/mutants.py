@@ -125,9 +125,9 @@ MUTANTS = (
     ),
     _one(
         "an older log is believed",
-        "transforms/warehouse/files/older_log.py",
-        "if number > last:",
-        "if number < 0:",
+        "transforms/warehouse/log/seen.py",
+        "if self.number > snapshot.number:",
+        "if self.number < 0:",
     ),
     _one(
         "repair goes on naming what is damaged",

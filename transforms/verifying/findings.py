@@ -60,10 +60,12 @@ class Finding:
 PUBLISH = Remedy(("strata publish",))
 LAKE_PUBLISH = Remedy(PUBLISH.commands, "with STRATA_LAKE=1, if that is 0")
 REPAIR = Remedy(("strata repair",))
-REPAIR_AND_LOAD = Remedy(
-    ("strata repair", "strata load"), "other copies are taken in again, the rest needs the source"
+LOAD = Remedy(
+    ("strata load",), "strata load --archive ARCHIVE brings back what the source no longer has"
 )
-LOAD = Remedy(("strata load",))
+REPAIR_AND_LOAD = Remedy(
+    (*REPAIR.commands, *LOAD.commands), f"other copies are taken in again; {LOAD.note}"
+)
 FIRST_LOAD = Remedy(LOAD.commands, "only if this is the place that is meant, and is mounted")
 RESTORE = Remedy(
     (), "put it back from a backup, or run strata publish with the warehouse of this chain"

@@ -32,7 +32,7 @@ from transforms.segments.inventory import SegmentFile
 from transforms.segments.source import Source
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.files.older_log import check_not_older
+from transforms.warehouse.files.unnamed_volumes import check_not_lost
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.merge.merge_plan import MOST_PARTIAL
@@ -88,7 +88,7 @@ class Warehouse:
         """
         snapshot = self.backing.log.newest()
         if not snapshot.number:
-            check_not_older(self.backing, snapshot)
+            check_not_lost(self.backing)
         return snapshot
 
     def catalog(self) -> Catalog:
@@ -96,9 +96,14 @@ class Warehouse:
         return self.backing.catalog(self.snapshot())
 
     def loaded_catalog(self) -> Catalog:
-        """The newest snapshot for readers. Raises `ConfigError` where nothing is loaded."""
+        """The newest snapshot for readers.
+
+        Raises `ConfigError` where nothing is loaded, `LostRowsError` where all of it was lost.
+        """
         catalog = self.catalog()
         if not catalog.snapshot.volumes:
+            if catalog.lost_rows:
+                raise catalog.lost_rows
             raise ConfigError(f"{self.describe()} holds nothing yet: load segments first")
         return catalog
 
@@ -134,7 +139,6 @@ class Warehouse:
         sweep_scratch(self.backing.scratch)
         with self.one_look():
             catalog = self.catalog()
-            check_not_older(self.backing, catalog.snapshot)
             new_files = [file for file in files if catalog.name_over(file.blocks) != file.name]
         if not new_files:
             return LoadReport()
@@ -233,7 +237,6 @@ class Warehouse:
         """Merge neighbouring volumes until few are left; see `merge`."""
         from transforms.warehouse.merge.compaction import merge
 
-        check_not_older(self.backing, self.snapshot())
         merged = merge(self.backing, most_partial)
         self.show()
         self.sweep()

@@ -13,6 +13,7 @@ from transforms.stores.store import S3Options
 from transforms.stores.store_address import open_store
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.local_files import CACHES, MOST_CACHE_BYTES
+from transforms.warehouse.log.seen import Published
 from transforms.warehouse.warehouse import Warehouse
 
 
@@ -23,12 +24,14 @@ def open_warehouse(
     cache_bytes: int = MOST_CACHE_BYTES,
     memory_mb: int = MEMORY_MB,
     options: S3Options | None = None,
+    published: Published | None = None,
 ) -> Warehouse:
     """The warehouse in a folder or at `s3://bucket/prefix`; nothing is read or created yet.
 
     `cache` is this machine's folder for it: by default the folder of the warehouse itself, for a
-    bucket one below the user's own; `memory_mb` bounds each DuckDB that works on it. Raises
-    `ConfigError` for any other address, and for a folder in which DuckDB opens no files.
+    bucket one below the user's own; `memory_mb` bounds each DuckDB that works on it; `published`
+    reads what the archive recorded of its log. Raises `ConfigError` for any other address, and for
+    a folder in which DuckDB opens no files.
     """
     store = open_store(str(place), options)
     log = store.path("log")
@@ -42,4 +45,4 @@ def open_warehouse(
     cache = (cache or CACHES / name).expanduser().absolute()
     for folder in [cache] if log is None else [log.parent.resolve(), cache.resolve()]:
         check_folder(folder)
-    return Warehouse(Backing(store, cache, cache_bytes, memory_mb))
+    return Warehouse(Backing(store, cache, cache_bytes, memory_mb, published))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.api.answers_kit import ask, load, page
 from tests.api.chain_kit import ORDER, chain_folder
 from tests.api.message_types import LIST_ORDER_VERSIONS, LIST_SEGMENTS
 from tests.cid_kit import cid_of
+from tests.rollback_kit import lose_snapshots
 from tests.segments_kit import Table, block_time, build_segment, columns, table_rows
 from tests.transforms.warehouse_kit import STATE_TABLES, change_rows, relist, volume_files
 from transforms.sessions import InterruptedQueryError
@@ -175,6 +177,27 @@ def test_a_snapshot_that_is_not_whole_is_refused_until_it_is_whole_again(
             snapshots.look()
         hidden.rename(fresh)
         snapshots.look()
+        assert snapshots.refresh()
+        with snapshots.reading() as reading:
+            assert _versions(reading) == ["3", "2", "1"]
+
+
+def test_a_log_that_lost_its_newest_snapshots_is_refused_until_repair(tmp_path: Path) -> None:
+    root = tmp_path / "warehouse"
+    for number in (0, 1):
+        load(chain_folder(tmp_path / "source", number), root)
+    with OpenSnapshots.open(open_warehouse(root)) as snapshots:
+        lose_snapshots(root)
+        for opened in (snapshots, None):
+            with ExitStack() as stack:
+                server = opened or stack.enter_context(OpenSnapshots.open(open_warehouse(root)))
+                assert not server.refresh()
+                with (
+                    pytest.raises(UnavailableError, match=r"was seen: .*run strata repair"),
+                    server.reading(),
+                ):
+                    pass
+        repair(open_warehouse(root).backing)
         assert snapshots.refresh()
         with snapshots.reading() as reading:
             assert _versions(reading) == ["3", "2", "1"]

@@ -12,7 +12,7 @@ import pytest
 
 from pipelines.settings import Settings
 from tests.command_kit import run_strata
-from tests.mounts_kit import mounted
+from tests.mounts_kit import mounted, other_file_system
 from tests.pipelines.command_kit import call, places
 from tests.pipelines.kit import make_segment, site_settings
 from tests.segments_kit import KIT_CHAIN
@@ -202,3 +202,15 @@ def test_7_is_a_scratch_folder_that_is_read_only_and_no_volume_is_blamed(place: 
     assert answer.returncode == 7, (answer.stdout, answer.stderr)
     assert "Read-only file system: make it writable" in answer.stderr
     assert "damaged" not in answer.stdout + answer.stderr
+
+
+def test_7_is_a_folder_of_the_warehouse_on_another_file_system(place: Path) -> None:
+    make_segment(site_settings(place), 1)
+    manifests = place / "warehouse" / "manifests"
+    with other_file_system(place) as other:
+        shutil.copytree(manifests, other / "manifests")
+        shutil.rmtree(manifests)
+        manifests.symlink_to(other / "manifests")
+        line = told(strata(place, "load"), 7)
+    assert f"{manifests}/000000011-000000020." in line
+    assert "a folder above this file is a mount of its own" in line

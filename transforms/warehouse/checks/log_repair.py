@@ -3,7 +3,7 @@
 One rule: of the newest snapshot that can be read all that is sound stays, then each sound run of
 segments is named that shares no block with these, longer ones first. Manifests of blocks that lack
 even then, and damaged ones, are moved to `quarantine/`; nothing is removed but what other programs
-wrote.
+wrote. The log goes on above every number that was seen, and blocks that it had count as lost.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from transforms.spam.capture_tables import capture_rows
 from transforms.stores.store import object_sha256, read_as_is
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.load.volume_files import store_new, volume_sources, write_index
-from transforms.warehouse.log.log import snapshot_key
+from transforms.warehouse.log.log import LOG, snapshot_key
+from transforms.warehouse.log.losses import Loss, LostRowsError
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.file_names import (
     INDEX,
@@ -70,12 +71,14 @@ def repair(backing: Backing, advance: Advance = lambda _: None) -> Repair:
 class Repair:
     """A repair and what it found: (what it is about, what is wrong with it or was done about it).
 
-    `snapshot` is the number of the newest afterwards; 0: there is none.
+    `snapshot` is the number of the newest afterwards; 0: there is none. `lost` names rows that no
+    repair brings back, and their remedy.
     """
 
     backing: Backing
     advance: Advance
     snapshot: int = 0
+    lost: str = ""
     findings: list[tuple[str, str]] = field(default_factory=list)
 
     def run(self, listing: _Listing, base: Snapshot, unsound: Mapping[int, str]) -> None:
@@ -88,11 +91,19 @@ class Repair:
                 self.say(file.key, f"it {problem}")
                 bad.add(file)
         completed = self._completed(base.without(bad), listing)
+        seen = self.backing.log.records.highest(completed.warehouse, completed.chain_id)
+        if lacking := seen.problem(base.seen):
+            self.say(LOG, f"it {lacking}: it goes on after that snapshot")
         after = None
-        if unsound or not base.number:
-            completed = replace(completed, captures=completed.captures or self._captures())
-            # The log goes on beyond all that volumes were built upon: none is later than it.
-            after = replace(base, number=max(completed.number, *unsound, 0))
+        if unsound or lacking or not base.number:
+            # The log goes on beyond all that was seen, and all that volumes were built upon.
+            after = replace(
+                base,
+                number=max(completed.number, seen.number, *unsound),
+                captures=self._captures() or base.captures,
+                losses=(*base.losses, *(Loss("history", run) for run in seen.blocks)),
+                warehouse=seen.warehouse,
+            )
         indexes = {v.key: self._new_index(v) for v in completed.volumes if v.index is None}
 
         def change(newest: Snapshot) -> Snapshot:
@@ -103,9 +114,13 @@ class Repair:
             return replace(repaired.with_volumes(volumes), captures=captures)
 
         newest = self.backing.log.commit(change, after=after)
+        self.backing.log.forget_skipped()
         self.snapshot = newest.number
-        for loss in sorted({*newest.losses} - {*base.losses}):
-            self.say(f"snapshot {newest.number}", f"{loss} is lost: run strata load")
+        if newest.losses:
+            lost = LostRowsError(self.backing.store.describe(), newest.losses)
+            self.lost = str(lost)
+            if {*newest.losses} - {*base.losses}:
+                self.say(f"snapshot {newest.number}", f"it {lost.what}: {lost.remedy}")
         for info in newest.lacking(listing[MANIFESTS]):
             self._set_aside(info)
         self._remove_foreign_logs()

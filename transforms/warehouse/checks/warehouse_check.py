@@ -27,7 +27,7 @@ from transforms.verifying.verification import Kind, Verification
 from transforms.warehouse.checks.file_check import file_findings, volume_findings
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.catalog import Catalog
-from transforms.warehouse.files.older_log import later_volume
+from transforms.warehouse.files.unnamed_volumes import unnamed_volumes
 from transforms.warehouse.log.log import LOG, snapshot_key
 from transforms.warehouse.log.losses import LostRowsError
 from transforms.warehouse.log.snapshot import Snapshot
@@ -76,8 +76,8 @@ def warehouse_findings(
     place = store.describe(LOG)
     for number, problem in unsound.items():
         yield Finding(Problem.DAMAGED, store.describe(snapshot_key(number)), problem, REPAIR)
-    if later := later_volume(backing, snapshot, listing[MANIFESTS]):
-        yield Finding(Problem.DAMAGED, place, later, REPAIR)
+    if lost := backing.log.lost_part(snapshot):
+        yield Finding(Problem.DAMAGED, place, lost, REPAIR)
     elif not snapshot.number and (listing[MANIFESTS] or listing[STATE]):
         what = "there are volumes and no log that names them"
         yield Finding(Problem.MISSING, place, what, REPAIR)
@@ -104,19 +104,23 @@ def _orphans(
     listing: Mapping[str, Sequence[ObjectInfo]],
     numbers: Sequence[int],
 ) -> Iterator[Finding]:
-    """What no snapshot has named for a week, and no sweep removes; `numbers` are the log's.
+    """What no snapshot has named for a week (a whole volume: for an hour), and no sweep removes.
+
+    `numbers` are the log's.
 
     A repair takes in manifests of blocks that the log lacks, and the other files of these blocks.
     """
     store, infos = backing.store, [info for folder in listing.values() for info in folder]
     named = {*snapshot.named_keys(), *snapshot.dropped, *map(snapshot_key, numbers)}
     lacking = {info.key: blocks_of(info.key) for info in snapshot.lacking(listing[MANIFESTS])}
+    whole = {volume.key for volume in unnamed_volumes(backing, snapshot, listing[MANIFESTS])}
     held = (volume.blocks for volume in snapshot.history)
     runs = [*contiguous_runs(held), *filter(None, lacking.values())]
     oldest = store.now() - ORPHAN_SECONDS
     for info in infos:
         # What a program left beside a file is found where that is read.
-        if info.modified >= oldest or info.key.removesuffix(".wal") in named:
+        is_young = info.modified >= oldest and info.key not in whole
+        if is_young or info.key.removesuffix(".wal") in named:
             continue
         place = store.describe(info.key)
         if info.key in lacking:

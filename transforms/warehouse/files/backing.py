@@ -15,6 +15,7 @@ from transforms.stores.store import Store
 from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.files.local_files import MOST_CACHE_BYTES, LocalFiles
 from transforms.warehouse.log.log import Log
+from transforms.warehouse.log.seen import Published, SeenSnapshots
 from transforms.warehouse.log.snapshot import Snapshot
 
 
@@ -23,18 +24,19 @@ class Backing:
     """The store of a warehouse, and the folder where this machine keeps what is its own.
 
     `cache_bytes` bounds the copies of a bucket's files, `memory_mb` what each DuckDB that works on
-    them may hold in memory, in MB.
+    them may hold in memory, in MB. `published` reads what the archive recorded of the log.
     """
 
     store: Store
     cache: Path
     cache_bytes: int = MOST_CACHE_BYTES
     memory_mb: int = MEMORY_MB
+    published: Published | None = None
 
     @cached_property
     def log(self) -> Log:
         """The snapshots."""
-        return Log(self.store)
+        return Log(self.store, SeenSnapshots(self.cache / "seen_snapshot.json", self.published))
 
     @cached_property
     def files(self) -> LocalFiles:

@@ -15,7 +15,8 @@ from transforms.errors import RangeError
 from transforms.segments.inventory import LoadedSegments
 from transforms.segments.segment_name import SegmentName
 from transforms.warehouse.files.local_files import LocalFiles
-from transforms.warehouse.log.snapshot import Snapshot
+from transforms.warehouse.log.losses import Loss, LostRowsError
+from transforms.warehouse.log.snapshot import Snapshot, lost_between
 from transforms.warehouse.manifests.file_names import absent_files
 from transforms.warehouse.manifests.manifest import (
     manifest_receipts,
@@ -119,6 +120,18 @@ class Catalog:
         files = (file for volume in self.snapshot.volumes for file in volume.row_files)
         absent = absent_files(self.files.store, files).keys()
         return tuple(v for v in self.snapshot.volumes if not absent.isdisjoint(v.row_files))
+
+    @cached_property
+    def losses(self) -> tuple[Loss, ...]:
+        """What was loaded and is in no file, by the log and by the files that are there."""
+        kept = (volume for volume in self.snapshot.volumes if volume not in self.lost)
+        return lost_between(self.snapshot, self.snapshot.with_volumes(kept))
+
+    @property
+    def lost_rows(self) -> LostRowsError | None:
+        """The sentence about these losses; None without any."""
+        place, are_named = self.files.store.describe(), bool(self.lost)
+        return LostRowsError(place, self.losses, are_named=are_named) if self.losses else None
 
     def over(self, extent: Extent) -> Catalog:
         """The snapshot with no volumes of history but those that can hold rows of an extent.

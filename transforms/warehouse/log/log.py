@@ -16,6 +16,7 @@ from itertools import pairwise
 from transforms.errors import BusyError, ConflictError, IntegrityError
 from transforms.objects import ObjectInfo
 from transforms.stores.store import Store, asked_together, folder_infos, read_as_is
+from transforms.warehouse.log.seen import SeenSnapshots
 from transforms.warehouse.log.snapshot import (
     Snapshot,
     dump_snapshot,
@@ -29,6 +30,12 @@ Change = Callable[[Snapshot], Snapshot]
 LOG = "log"
 """The folder of the snapshots."""
 
+LOST_SNAPSHOTS = (
+    "a backup was put there, or snapshots were lost; nothing was changed: run strata repair, "
+    "which takes in the volumes that the log does not name"
+)
+"""What happened to a log that is older than it was, and what to do."""
+
 _NAME = re.compile(r"log/(\d{20})\.json")
 _TYPE = "application/json"
 
@@ -36,8 +43,10 @@ _TYPE = "application/json"
 class Log:
     """The snapshots in a store."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, records: SeenSnapshots | None = None) -> None:
+        """`records` are those of other places that the log has to agree with."""
         self._store = store
+        self.records = records or SeenSnapshots()
         self._newest: Snapshot | None = None
         self._is_one_look = False
 
@@ -56,14 +65,33 @@ class Log:
             self._is_one_look = was_one_look
 
     def newest(self) -> Snapshot:
-        """The newest snapshot, an empty one where there is none. Raises `IntegrityError`."""
+        """Return the newest snapshot, an empty one where there is none.
+
+        Raises `IntegrityError` where it is damaged, or older than one that was seen before.
+        """
         newest = self._newest
         if newest is None or not (self._is_one_look or self._is_followed_by_none(newest.number)):
             newest, problems = self.newest_sound()
             for problem in problems.values():
                 raise IntegrityError(f"{problem}: run strata repair")
-            self._newest = newest
+            if lost := self.lost_part(newest):
+                raise IntegrityError(f"{lost}: {LOST_SNAPSHOTS}")
+            self._believe(newest)
         return newest
+
+    def lost_part(self, newest: Snapshot) -> str:
+        """What the log lacks of what was seen before; empty if nothing.
+
+        Other processes may have gone on since `newest` was read: the log is read once more.
+        """
+        seen = self.records.highest(newest.warehouse, newest.chain_id)
+        problem = seen.problem(newest.seen) and seen.problem(self.newest_sound()[0].seen)
+        return f"the log of {self._store.describe()} {problem}" if problem else ""
+
+    def _believe(self, newest: Snapshot) -> None:
+        self._newest = newest
+        if newest.number:
+            self.records.record(newest.seen)
 
     def _is_followed_by_none(self, number: int) -> bool:
         """Whether a snapshot is there, and the next one is not.
@@ -75,8 +103,15 @@ class Log:
         return following_info is None and info is not None
 
     def numbers(self) -> list[int]:
-        """The numbers of all snapshots that are there, ascending; a missing folder has none."""
-        return [number for number, _ in _snapshots(folder_infos(self._store, LOG))]
+        """The numbers of all snapshots that are there, ascending; a missing folder has none.
+
+        In a folder, also those in whose place something else stands, which cannot be read.
+        """
+        keys = {info.key for info in folder_infos(self._store, LOG)}
+        folder = self._store.path(LOG)
+        if folder is not None and folder.is_dir():
+            keys.update(f"{LOG}/{path.name}" for path in folder.iterdir())
+        return sorted(int(match[1]) for match in map(_NAME.fullmatch, keys) if match)
 
     def read(self, number: int) -> Snapshot:
         """One snapshot. Raises `FileNotFoundError`, `IntegrityError`."""
@@ -101,9 +136,9 @@ class Log:
             except IntegrityError as error:
                 problems[number] = str(error)
             except FileNotFoundError:
-                if number in self.numbers():
-                    raise
-                return self.newest_sound()  # much newer ones came since it was listed
+                if number not in self.numbers():
+                    return self.newest_sound()  # much newer ones came since it was listed
+                problems[number] = f"{self._store.describe(snapshot_key(number))} is no file"
         return Snapshot(), problems
 
     def commit(self, change: Change, after: Snapshot | None = None) -> Snapshot:
@@ -138,8 +173,19 @@ class Log:
         except ConflictError:
             self._newest = None
             return None
-        self._newest = snapshot
+        self._believe(snapshot)
         return snapshot
+
+    def forget_skipped(self) -> None:
+        """Delete the snapshots before the newest number that was skipped.
+
+        A process that goes by one of them sees that it is gone, and looks for the newest.
+        """
+        numbers = self.numbers()
+        last = max((before for before, after in pairwise(numbers) if after > before + 1), default=0)
+        for number in numbers:
+            if number <= last:
+                self._store.delete(snapshot_key(number))
 
     def begin(self) -> Snapshot:
         """The newest snapshot; the first one, which is empty, is made where there is none.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from transforms.block_range import BlockRange
 from transforms.coverage import difference, union
 from transforms.errors import IntegrityError
-from transforms.verifying.findings import LOAD
+from transforms.verifying.findings import LOAD, REPAIR_AND_LOAD
 from transforms.warehouse.manifests.shapes import Volume
 
 
@@ -39,10 +39,11 @@ LOST_CAPTURES = Loss("captures", BlockRange(0, 0))
 class LostRowsError(IntegrityError):
     """Rows that were loaded are in no file; the message says which, and what to do."""
 
-    def __init__(self, place: str, losses: Sequence[Loss]) -> None:
+    def __init__(self, place: str, losses: Sequence[Loss], *, are_named: bool = False) -> None:
+        """`are_named` says that the log names files that are not there."""
         more = f" (and {len(losses) - 1} more losses)" if len(losses) > 1 else ""
         self.what = f"lacks {losses[0]}{more}, which had been loaded and were lost"
-        self.remedy = LOAD
+        self.remedy = REPAIR_AND_LOAD if are_named else LOAD
         super().__init__(f"{place} {self.what}: {self.remedy}")
 
 

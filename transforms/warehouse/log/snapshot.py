@@ -14,11 +14,13 @@ from uuid import uuid4
 
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.collector import collector_paused
+from transforms.coverage import union
 from transforms.errors import ConfigError, IntegrityError, SegmentError
 from transforms.objects import ObjectInfo, StoredFile
 from transforms.sealed import seal, unseal
 from transforms.segments.quarantine import QuarantinedFile
 from transforms.warehouse.log.losses import LOST_CAPTURES, Loss, volume_losses
+from transforms.warehouse.log.seen import SeenSnapshot
 from transforms.warehouse.manifests.file_names import blocks_of, is_held
 from transforms.warehouse.manifests.shapes import (
     Shape,
@@ -29,17 +31,20 @@ from transforms.warehouse.manifests.shapes import (
     volume_row,
 )
 
-FORMAT = 1
+FORMAT = 2
+
+REMAKE = "load the segments into a warehouse in a new folder, as development formats are not kept"
+"""What to do about a warehouse of an older format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """One state of the warehouse; `Snapshot()` precedes the first one of the log.
 
-    `commit` is drawn for each attempt to write. Times are in Unix seconds. `history` are the
-    volumes of history, `states` those of current state, one per schema version; both ascend by
-    block. `dropped` are files that snapshots before this one named, by key: since when none does.
-    `losses` are what these had and nothing holds any more.
+    `warehouse` is drawn for the first snapshot, `commit` for each attempt to write. Times are in
+    Unix seconds. `history` are the volumes of history, `states` those of current state, one per
+    schema version; both ascend by block. `dropped` are files that snapshots before this one named,
+    by key: since when none does. `losses` are what these had and nothing holds any more.
     """
 
     number: int = 0
@@ -52,11 +57,19 @@ class Snapshot:
     quarantine: tuple[QuarantinedFile, ...] = ()
     dropped: Mapping[str, float] = field(default_factory=dict)
     losses: tuple[Loss, ...] = ()
+    warehouse: str = ""
 
     @property
     def volumes(self) -> tuple[Volume, ...]:
         """Those of history, then those of current state."""
         return (*self.history, *self.states)
+
+    @property
+    def seen(self) -> SeenSnapshot:
+        """What is recorded of it outside the log."""
+        lost = (loss.blocks for loss in self.losses if loss.kind == "history")
+        blocks = union((*(volume.blocks for volume in self.history), *lost))
+        return SeenSnapshot(self.warehouse, self.number, blocks)
 
     def with_volumes(self, volumes: Iterable[Volume]) -> Snapshot:
         """The same with other volumes."""
@@ -142,17 +155,22 @@ def following(base: Snapshot, target: Snapshot, now: float) -> Snapshot:
     now, keys = max(now, base.time), target.named_keys()
     old = {key: since for key, since in target.dropped.items() if key not in keys}
     fresh = dict.fromkeys(sorted(base.named_keys() - keys), now)
-    losses = [*volume_losses(base.losses, base.volumes, target.volumes)]
-    if target.captures is None and (base.captures or LOST_CAPTURES in base.losses):
-        losses.append(LOST_CAPTURES)
     return replace(
         target,
         number=base.number + 1,
         commit=uuid4().hex,
         time=now,
         dropped=old | fresh,
-        losses=tuple(losses),
+        losses=lost_between(base, target),
+        warehouse=target.warehouse or uuid4().hex,
     )
+
+
+def lost_between(base: Snapshot, target: Snapshot) -> tuple[Loss, ...]:
+    """What `base` had, or had lost, and `target` does not hold."""
+    has_lost = target.captures is None and (base.captures or LOST_CAPTURES in base.losses)
+    captures = (LOST_CAPTURES,) if has_lost else ()
+    return (*volume_losses(base.losses, base.volumes, target.volumes), *captures)
 
 
 def dump_snapshot(snapshot: Snapshot) -> bytes:
@@ -162,6 +180,7 @@ def dump_snapshot(snapshot: Snapshot) -> bytes:
     return seal(
         {
             "format": FORMAT,
+            "warehouse": snapshot.warehouse,
             "snapshot": snapshot.number,
             "commit": snapshot.commit,
             "time": snapshot.time,
@@ -179,12 +198,13 @@ def dump_snapshot(snapshot: Snapshot) -> bytes:
 @lru_cache(maxsize=1)  # a process that serves reads the same one again, to see that it is there
 @collector_paused()
 def parse_snapshot(data: bytes, place: str) -> Snapshot:
-    """Read a snapshot. Raises `IntegrityError` where it is damaged, `ConfigError` for a newer one.
+    """Read a snapshot. Raises `IntegrityError` for a damaged one, `ConfigError` for other formats.
 
     `place` names it for a person.
     """
     try:
         row = unseal(data, place)
+        is_newer = row["format"] > FORMAT
         if row["format"] == FORMAT:
             return _parsed(row)
     except (SegmentError, LookupError, TypeError, ValueError, AttributeError) as error:
@@ -192,7 +212,8 @@ def parse_snapshot(data: bytes, place: str) -> Snapshot:
             f"{place} is no snapshot as this release has them ({error!r})"
         ) from error
     raise ConfigError(
-        f"{place} has format {row['format']} and this release knows {FORMAT}: use a newer one"
+        f"{place} has format {row['format']} and this release reads format {FORMAT}: "
+        + ("use a newer release" if is_newer else REMAKE)
     )
 
 
@@ -207,5 +228,6 @@ def _parsed(row: Mapping[str, Any]) -> Snapshot:
         quarantine=tuple(map(QuarantinedFile.parse, row["quarantine"])),
         dropped=dict(row["dropped"]),
         losses=tuple(Loss(kind, BlockRange(*at), version) for kind, at, version in row["losses"]),
+        warehouse=row["warehouse"],
     )
     return snapshot.with_volumes(parse_volume(entry, shapes) for entry in row["volumes"])

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from transforms.block_range import BlockRange, contiguous_runs
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.files.older_log import check_not_older
 from transforms.warehouse.log.log import LOG, settled_snapshots, snapshot_key
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.file_names import MANIFESTS, is_held, listed
@@ -39,7 +38,6 @@ def sweep(backing: Backing, grace_seconds: float, orphan_seconds: float) -> list
     if not snapshot.number:
         return []
     listing = listed(store, (*FOLDERS, LOG))
-    check_not_older(backing, snapshot, listing[MANIFESTS])
     infos = [info for folder in FOLDERS for info in listing[folder]]
     now, known = store.now(), snapshot.named_keys() | snapshot.dropped.keys()
     due = [key for key, since in snapshot.dropped.items() if since < now - grace_seconds]

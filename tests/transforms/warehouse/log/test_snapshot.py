@@ -139,9 +139,12 @@ def test_a_whole_document_that_is_no_snapshot_is_refused(lacking: str) -> None:
             parse_snapshot(seal(members), "here")
 
 
-def test_a_snapshot_of_a_later_release_says_so() -> None:
-    with pytest.raises(ConfigError, match="use a newer one"):
-        parse_snapshot(seal({"format": 2, "whatever": []}), "here")
+@pytest.mark.parametrize(
+    ("kind", "remedy"), [(3, "use a newer release"), (1, "load the segments into a warehouse in a")]
+)
+def test_a_snapshot_of_another_format_says_what_to_do(kind: int, remedy: str) -> None:
+    with pytest.raises(ConfigError, match=f"here has format {kind} .* reads format 2: {remedy}"):
+        parse_snapshot(seal({"format": kind, "whatever": []}), "here")
 
 
 @settings(max_examples=50)

@@ -18,7 +18,7 @@ from transforms.segments.inventory import Refusal
 from transforms.segments.quarantine import QuarantinedFile, copy_key
 from transforms.stores.folder_store import FolderStore
 from transforms.warehouse.files.backing import Backing
-from transforms.warehouse.files.older_log import check_not_older
+from transforms.warehouse.files.unnamed_volumes import unnamed_volumes
 from transforms.warehouse.log.log import snapshot_key
 from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.data_files import data_key
@@ -212,7 +212,7 @@ def test_what_is_not_ours_stays_however_old(site: Site) -> None:
     foreign += ["manifests/5-3.mine.parquet", "data/trades/5-3.mine.parquet"]  # these are no blocks
     for key in foreign:
         site.put(key, days=1000)
-    check_not_older(site.backing, site.backing.log.newest())
+    assert unnamed_volumes(site.backing, site.backing.log.newest()) == []
     assert site.sweep() == set()
 
 
