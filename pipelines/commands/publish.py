@@ -146,7 +146,7 @@ def _show(
         screen.show(
             f"{created} ZIPs published{again} to {site.store.describe()}: {size_text(size)}"
         )
-    elif not failed:
+    elif not (failed or refused):
         whole = f": all {completion.looked_at:,} ZIPs and their index are there"
         is_whole = completion.is_nothing and completion.looked_at
         screen.show(f"Nothing new to publish{whole if is_whole else ''}.")

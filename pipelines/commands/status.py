@@ -74,7 +74,7 @@ def _problems(status: SiteStatus) -> Iterator[str]:
 
 
 def _unproven(site: Site, status: SiteStatus) -> Iterator[str]:
-    """Yield what is wrong with documents of the archive, and what checks have found."""
+    """Yield sentences about changed documents of the archive, and about the last checks."""
     if status.complete_until is not None:
         archive = site.archive(status.chain_id)
         # A publication may be about to write them.

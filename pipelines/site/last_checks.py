@@ -12,7 +12,7 @@ from transforms.verifying.verification import COMPLETE, QUICK, EndedCheck, ended
 
 
 def check_record(site: Site) -> tuple[Path, str]:
-    """Return this machine's record of checks, and what they are about."""
+    """Return this machine's record of checks, and the places that they are about."""
     # Another release may write other documents.
     about = f"{site.warehouse.describe()} {site.store.describe()} {version('strata')}"
     return site.warehouse.cache / "sound.json", about

@@ -65,7 +65,7 @@ def corrected_segments(site: Site, catalog: Catalog, index: ArchiveIndex) -> lis
             continue
         receipts = catalog.receipts(blocks)
         entries = published_parts(archive, {r.blocks for r in receipts}, HISTORY_TABLES)
-        published = [r for r in receipts if (r.table, r.blocks) in entries]
+        published = (r for r in receipts if (r.table, r.blocks) in entries)
         others = {receipt.blocks for receipt in published if not is_held(receipt, entries)}
         corrected |= others
         if not others:

@@ -114,6 +114,8 @@ def test_of_bad_tables_only_those_lack_the_segment_until_their_remedies_are_foll
     if STATE not in damages:
         assert rows(place.lake, STATE) == [21]
 
+    code, text = place.run("publish")
+    assert (code, "Nothing new" in text) == (4, False)
     for table, reason in refused.items():
         code, _ = place.run(*follow(reason, place.lake, table))
 
