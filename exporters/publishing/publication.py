@@ -237,7 +237,7 @@ def _publish(archive: Archive, correction: Correction | None, request: PublishRe
             request.content,
             content_type=ZIP_TYPE,
             sha256=entry.sha256,
-            immutable=True,
+            immutable=False,  # a correction puts other bytes there
         )
         outcome = Outcome.CREATED if result is PutResult.CREATED else Outcome.IDENTICAL
     except ConflictError:

@@ -61,7 +61,7 @@ _MOST_KEY_BYTES = 1024
 # The most that S3 takes as one PUT.
 _MOST_BYTES = 5 * 2**30
 _FOREVER = "public, max-age=31536000, immutable"
-_A_MINUTE = "public, max-age=60"
+_CHECKED = "public, no-cache"
 # The answers to a write whose condition does not hold (any more).
 _LOST = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.PRECONDITION_FAILED)
 
@@ -206,7 +206,7 @@ class S3Store:
         take: bool = False,  # noqa: ARG002 - bytes go over the network either way
     ) -> PutResult:
         """Create the object, or find the same bytes there; see `transforms.stores.store.Store`."""
-        caching = _FOREVER if immutable else _A_MINUTE
+        caching = _FOREVER if immutable else _CHECKED
         for _ in range(_RACES):
             if self._put(key, source, sha256, content_type, caching, {"IfNoneMatch": "*"}):
                 return PutResult.CREATED
@@ -229,7 +229,7 @@ class S3Store:
         """Replace the object if it has `expected_version`; see `transforms.stores.store.Store`."""
         condition = {"IfMatch": expected_version} if expected_version else {"IfNoneMatch": "*"}
         sha256 = sha256 or content_sha256(data)
-        etag = self._put(key, data, sha256, content_type, _A_MINUTE, condition)
+        etag = self._put(key, data, sha256, content_type, _CHECKED, condition)
         if etag is None:
             raise LostRaceError(
                 f"{self.describe(key)} was changed by another writer: read it again"

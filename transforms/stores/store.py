@@ -110,9 +110,9 @@ class Store(ObjectReader, Protocol):
     ) -> PutResult:
         """Create an object whose bytes hash to `sha256`, or find the same bytes already there.
 
-        `immutable` lets caches keep it for a year. `take` allows that the file `source`
-        is moved there, where both lie on one file system: it is gone then, and that it hashes to
-        `sha256` is the caller's word.
+        `immutable` lets caches keep it for a year; they ask for others each time. `take` allows
+        that the file `source` is moved there, where both lie on one file system: it is gone then,
+        and that it hashes to `sha256` is the caller's word.
 
         Raises `ConflictError` where other bytes stand, `IntegrityError` where `source` does not
         hash to `sha256`.

@@ -389,3 +389,12 @@ def test_all_tables_make_a_segment_complete(tmp_path: Path) -> None:
     publish_zips(archive, requests[-1:])
     assert root_json(archive)["complete_until"] == 9
     assert len(requests) == len(HISTORY_TABLES)
+
+
+def test_no_cache_keeps_a_zip_that_may_be_replaced(server: BucketServer, tmp_path: Path) -> None:
+    with server.store() as store:
+        publish_zips(Archive(store, CHAIN), segment_requests(tmp_path, 1, 1000, ("orders",)))
+        (zip_key,) = (info.key for info in store.list() if info.key.endswith(".zip"))
+        bucket, key = bucket_and_key(store, zip_key)
+        held = server.client.head_object(Bucket=bucket, Key=key)
+    assert held["CacheControl"] == "public, no-cache"

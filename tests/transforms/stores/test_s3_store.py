@@ -198,7 +198,7 @@ def test_a_list_of_many_pages_is_complete_and_leaves_folder_markers_out(
 
 @pytest.mark.parametrize(
     ("immutable", "caching"),
-    [(True, "public, max-age=31536000, immutable"), (False, "public, max-age=60")],
+    [(True, "public, max-age=31536000, immutable"), (False, "public, no-cache")],
 )
 def test_browsers_are_told_what_it_is_and_how_long_it_keeps(
     server: BucketServer, store: S3Store, immutable: bool, caching: str
