@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -100,6 +101,8 @@ def _load_source(screen: Screen, site: Site) -> int:
         site.sweep()
         site.warehouse.show()
     lines = load_spam_captures(site)
+    if survey.uncompared:
+        survey = site.warehouse.survey(site.source, compared_bytes=math.inf)
     refused = _refused(site, survey)
     unreadable = {key: why for outcome in outcomes for key, why in outcome.unreadable.items()}
     loaded = [segment for outcome in outcomes for segment in _loaded(outcome)]

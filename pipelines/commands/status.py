@@ -63,6 +63,8 @@ def _problems(status: SiteStatus) -> Iterator[str]:
     }
     if tasks := ", ".join(f"{count:,} {what}" for what, count in counts.items() if count):
         yield f"segments {tasks}: strata run does that"
+    if count := status.survey.uncompared:
+        yield f"{count:,} files of the source changed after they were loaded: strata load compares"
     yield from status.problems
     for file, reason in [*status.refused.items()][:1]:
         yield (

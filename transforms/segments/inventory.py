@@ -15,6 +15,7 @@ from transforms.errors import SegmentError
 from transforms.objects import ObjectInfo
 from transforms.segments.segment_name import SegmentName
 
+_NO_FILE = (-1, "")
 UNKNOWN_SIZE = 0
 """The size of a segment's file of which an archive tells the hash alone."""
 
@@ -53,14 +54,14 @@ class Refusal:
 class LoadedSegments:
     """What is loaded already, by which the listing of a source is judged.
 
-    `files` has the size of every loaded segment's file by its key, `UNKNOWN_SIZE` where what is
-    loaded came from an archive; `at` finds the name of the
+    `files` has size and version of every loaded segment's file by its key; the size is
+    `UNKNOWN_SIZE` where what is loaded came from an archive; `at` finds the name of the
     first loaded segment that shares a block with a range. `runs` are the runs of loaded blocks,
     ascending.
     """
 
     chain_id: str
-    files: Mapping[str, int]
+    files: Mapping[str, tuple[int, str]]
     at: Callable[[BlockRange], SegmentName | None]
     runs: tuple[BlockRange, ...] = ()
 
@@ -74,12 +75,14 @@ class Inventory:
 
     `fresh` are those that are not loaded, or with a file of another size, ascending; `loaded` the
     files of the others, which a long history nearly only has: no more is made of each than that.
+    `altered` are those of `loaded` that have another version than the file that was loaded.
     """
 
     chain_id: str
     fresh: tuple[SegmentFile, ...]
     refused: tuple[Refusal, ...]
     loaded: tuple[ObjectInfo, ...] = ()
+    altered: tuple[ObjectInfo, ...] = ()
 
     @property
     def segments(self) -> tuple[SegmentFile, ...]:
@@ -106,12 +109,16 @@ def take_inventory(
     is the chain, and a newcomer that conflicts with a loaded segment is the one refused. Otherwise
     every party of a conflict is refused, since nothing says which is right.
     """
-    size_of = contents.files.get
+    known = contents.files.get
     loaded_infos: list[ObjectInfo] = []
+    altered: list[ObjectInfo] = []
     others: list[ObjectInfo] = []
     for info in objects:
-        is_loaded = size_of(info.key) in (info.size, UNKNOWN_SIZE)
+        size, version = known(info.key, _NO_FILE)
+        is_loaded = size in (info.size, UNKNOWN_SIZE)
         (loaded_infos if is_loaded else others).append(info)
+        if version != info.version and size == info.size:
+            altered.append(info)
     files, refused = _named(others, index_ids)
     chain_id = contents.chain_id or _chain(files)
     mine = [file for file in files if file.name.chain_id == chain_id]
@@ -123,7 +130,7 @@ def take_inventory(
     refused.extend(Refusal(file.info, conflicts[file]) for file in mine if file in conflicts)
     fresh = sorted((file for file in mine if file not in conflicts), key=_first_block)
     refused.sort(key=lambda refusal: refusal.info)
-    return Inventory(chain_id, tuple(fresh), tuple(refused), tuple(loaded_infos))
+    return Inventory(chain_id, *map(tuple, (fresh, refused, loaded_infos, altered)))
 
 
 def _name(key: str) -> SegmentName | None:

@@ -48,9 +48,9 @@ class Source:
     def __repr__(self) -> str:
         return f"Source({self.describe()})"
 
-    def describe(self) -> str:
-        """Name the source for a person."""
-        return self._reader.describe()
+    def describe(self, key: str = "") -> str:
+        """Name the source, or a file of it, for a person."""
+        return self._reader.describe(key)
 
     def inventory(
         self,

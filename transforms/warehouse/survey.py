@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from transforms.block_range import BlockRange, gaps_between
 from transforms.coverage import Coverage, behind
+from transforms.errors import StrataError
+from transforms.files import new_file
 from transforms.objects import ObjectInfo
 from transforms.segments.inventory import (
     UNKNOWN_SIZE,
@@ -17,6 +22,8 @@ from transforms.segments.inventory import (
 )
 from transforms.segments.quarantine import QuarantinedFile
 from transforms.segments.source import Source
+from transforms.stores.store import object_sha256
+from transforms.warehouse.files.catalog import Catalog
 from transforms.warehouse.log.snapshot import Snapshot
 
 _MOUNT = "mount it, or correct STRATA_SOURCE"
@@ -29,6 +36,7 @@ class Survey:
     `pending` are segments that can be loaded now; `refused` all files that cannot be used, by key:
     those that the inventory refuses, those whose very bytes were refused before, and those that
     changed after they were loaded. `loaded_runs` are the runs of loaded blocks, ascending.
+    `uncompared` counts loaded files whose version changed and whose bytes nobody compared yet.
     `source_problem` is why the source cannot be the one that was loaded from; mostly empty.
     """
 
@@ -37,6 +45,7 @@ class Survey:
     refused: tuple[Refusal, ...]
     loaded_runs: tuple[BlockRange, ...] = ()
     source_problem: str = ""
+    uncompared: int = 0
 
     @property
     def reasons(self) -> dict[str, str]:
@@ -87,16 +96,55 @@ def survey(
     refused = [*inventory.refused]
     for file in inventory.fresh:
         if contents.at(file.blocks) == file.name:
-            if contents.files[file.info.key] not in (file.info.size, UNKNOWN_SIZE):
-                reason = f"{file.info.key} changed after it was loaded, which stays as it is"
-                refused.append(Refusal(file.info, reason))
+            if contents.files[file.info.key][0] not in (file.info.size, UNKNOWN_SIZE):
+                refused.append(_changed(file.info))
         elif file.info in refusals:
             refused.append(refusals[file.info])
         else:
             pending.append(file)
     refused.sort(key=lambda refusal: refusal.key)
-    was_loaded_from = any(size != UNKNOWN_SIZE for size in contents.files.values())
+    was_loaded_from = any(size != UNKNOWN_SIZE for size, _ in contents.files.values())
     is_empty = was_loaded_from and not (inventory.loaded or inventory.fresh)
     problem = f"{source.describe()} contains no segments, and some were loaded from it: {_MOUNT}"
     found = (inventory, tuple(pending), tuple(refused), contents.runs)
     return Survey(*found, source_problem=problem if is_empty else "")
+
+
+def compare_altered(
+    survey: Survey, source: Source, catalog: Catalog, path: Path, most_bytes: float
+) -> Survey:
+    """Refuse files whose version changed and that are not the loaded bytes (decision 46).
+
+    At most about `most_bytes` are read; `path` keeps hashes on this machine, by place and version.
+    """
+    if not survey.inventory.altered:
+        return survey
+    known: dict[str, list[str]] = {}
+    with suppress(OSError, ValueError):
+        known = json.loads(path.read_bytes())
+    loaded = dict[str, str]()
+    for rows in catalog.segment_rows():
+        columns = (rows[name].to_pylist() for name in ("source_key", "zip_sha256"))
+        loaded.update(zip(*columns, strict=True))
+    refused, uncompared, size = [*survey.refused], 0, 0
+    for info in survey.inventory.altered:
+        place = source.describe(info.key)
+        if known.get(place, [""])[0] != info.version and size < most_bytes:
+            size += info.size
+            with suppress(OSError, StrataError):  # it is asked for again at the next look
+                known[place] = [info.version, object_sha256(source.reader, info.key)]
+        version, sha256 = known.get(place, ["", ""])
+        if version != info.version:
+            uncompared += 1
+        elif sha256 != loaded[info.key]:
+            refused.append(_changed(info))
+    if size:
+        with suppress(OSError), new_file(path, durable=False) as file:
+            file.write(json.dumps(known).encode())
+    refused.sort(key=lambda refusal: refusal.key)
+    return replace(survey, refused=tuple(refused), uncompared=uncompared)
+
+
+def _changed(info: ObjectInfo) -> Refusal:
+    reason = f"{info.key} changed after it was loaded, which stays as it is"
+    return Refusal(info, reason)

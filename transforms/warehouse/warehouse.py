@@ -8,6 +8,7 @@ index/           what servers look rows up in
 
 In this machine's folder for it, which for a folder is the folder itself unless another is named:
 current.duckdb   what an analyst opens                scratch/           unfinished files
+source.json      hashes of the source's files that seem to have changed
 lake/            versions of the lake's tables, as this machine left them
 served/          what a server gives where the archive has no `strata.duckdb`
 """
@@ -37,7 +38,7 @@ from transforms.warehouse.log.snapshot import Snapshot
 from transforms.warehouse.manifests.receipts import Receipt
 from transforms.warehouse.merge.merge_plan import MOST_PARTIAL
 from transforms.warehouse.merge.sweep import GRACE_SECONDS, ORPHAN_SECONDS, sweep
-from transforms.warehouse.survey import Survey, survey
+from transforms.warehouse.survey import Survey, compare_altered, survey
 from transforms.warehouse.views.catalog_file import CURRENT, CatalogFile
 
 if TYPE_CHECKING:
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
 # Each of these is a quarter of the package, and who looks or reads needs none of them: what loads
 # or merges is imported where that is done.
 _log = logging.getLogger(__name__)
+
+# Each look hashes so much of files that only seem to have changed: a source may have moved.
+_COMPARED_BYTES = 256 * 2**20
 
 Progress = Callable[[int], None]
 """Called with the bytes that were just done."""
@@ -107,16 +111,20 @@ class Warehouse:
             raise ConfigError(f"{self.describe()} holds nothing yet: load segments first")
         return catalog
 
-    def survey(self, source: Source, known_for: float = 0.0) -> Survey:
-        """Say what of a source is still to be loaded. Reads the listing only.
+    def survey(
+        self, source: Source, known_for: float = 0.0, compared_bytes: float = _COMPARED_BYTES
+    ) -> Survey:
+        """Say what of a source is still to be loaded, and which loaded files changed.
 
-        A listing that this process took within `known_for` seconds may be used again.
+        A listing that this process took within `known_for` seconds may be used again. Of loaded
+        files with another version, about `compared_bytes` are hashed; hashes stay in the cache.
         """
         with ThreadPoolExecutor(1) as pool:
             listing = pool.submit(source.listing, known_for)
             catalog, memory_mb = self.catalog(), self.backing.memory_mb
             contents, quarantine = catalog.held(), catalog.snapshot.quarantine
-            return survey(source, contents, quarantine, memory_mb, listing.result())
+            found = survey(source, contents, quarantine, memory_mb, listing.result())
+        return compare_altered(found, source, catalog, self.cache / "source.json", compared_bytes)
 
     def load(
         self,

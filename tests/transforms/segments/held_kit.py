@@ -10,7 +10,7 @@ from transforms.segments.inventory import LoadedSegments
 from transforms.segments.segment_name import SegmentName
 
 
-def held_files(keys: Iterable[str], size: int = 10) -> LoadedSegments:
+def held_files(keys: Iterable[str], size: int = 10, version: str = "v") -> LoadedSegments:
     """Segments, of one chain, that were loaded from files of so many bytes."""
     known = sorted(map(SegmentName.parse, keys), key=lambda name: name.blocks)
 
@@ -21,4 +21,4 @@ def held_files(keys: Iterable[str], size: int = 10) -> LoadedSegments:
         return None
 
     chain_id = known[0].chain_id if known else ""
-    return LoadedSegments(chain_id, {name.file_name: size for name in known}, at)
+    return LoadedSegments(chain_id, {name.file_name: (size, version) for name in known}, at)

@@ -31,6 +31,9 @@ SPAM_CAPTURES = "spam_captures"
 """The table that is of no segment."""
 
 
+_FILE_FACTS = ("key", "size", "version")
+
+
 @dataclass(frozen=True)
 class Catalog:
     """One snapshot: the volumes it names and the segments they hold, ascending by block."""
@@ -54,16 +57,16 @@ class Catalog:
 
     def held(self) -> LoadedSegments:
         """What need not be loaded again, for judging a source by its listing."""
-        sizes: dict[str, int] = {}
+        files: dict[str, tuple[int, str]] = {}
         for rows in self.segment_rows():
-            keys = rows["source_key"].to_pylist()
-            sizes.update(zip(keys, rows["source_size"].to_pylist(), strict=True))
+            keys, *facts = (rows[f"source_{name}"].to_pylist() for name in _FILE_FACTS)
+            files.update(zip(keys, zip(*facts, strict=True), strict=True))
         for loss in self.snapshot.losses:
             for segment in self.segments(loss.blocks):
                 if loss.touches(segment.blocks):
-                    sizes.pop(segment.info.key, None)
-        runs = tuple(contiguous_runs(v.blocks for v in self.snapshot.history)) if sizes else ()
-        return LoadedSegments(self.snapshot.chain_id if sizes else "", sizes, self.name_over, runs)
+                    files.pop(segment.info.key, None)
+        runs = tuple(contiguous_runs(v.blocks for v in self.snapshot.history)) if files else ()
+        return LoadedSegments(self.snapshot.chain_id if files else "", files, self.name_over, runs)
 
     def name_over(self, blocks: BlockRange) -> SegmentName | None:
         """The first loaded segment with any of these blocks that need not be loaded again.
