@@ -40,7 +40,8 @@ def unseal(data: bytes, place: str) -> dict[str, Any]:
 def read_sealed(path: Path) -> dict[str, Any]:
     """What a sealed document of this machine says; nothing where it is not there, or damaged."""
     with suppress(OSError, IntegrityError):
-        return unseal(path.read_bytes(), str(path))
+        if path.is_file():  # a named pipe would wait for a writer
+            return unseal(path.read_bytes(), str(path))
     return {}
 
 
