@@ -130,7 +130,8 @@ def take_inventory(
     refused.extend(Refusal(file.info, conflicts[file]) for file in mine if file in conflicts)
     fresh = sorted((file for file in mine if file not in conflicts), key=_first_block)
     refused.sort(key=lambda refusal: refusal.info)
-    return Inventory(chain_id, *map(tuple, (fresh, refused, loaded_infos, altered)))
+    loaded_files = tuple(loaded_infos), tuple(altered)
+    return Inventory(chain_id, tuple(fresh), tuple(refused), *loaded_files)
 
 
 def _name(key: str) -> SegmentName | None:

@@ -46,6 +46,7 @@ def server() -> Iterator[BucketServer]:
 
 def bucket_source(server: BucketServer, settings: Settings) -> dict[str, str]:
     """The segments as objects of a bucket behind the proxy, as environment of a command."""
+    server.door.on_request = lambda _: PASS
     with server.store("segments") as store:
         for path in Path(settings.source).iterdir():
             server.client.upload_file(str(path), *_place(store, path.name))
