@@ -14,6 +14,7 @@ from tests.faults.flips import Flips
 from tests.faults.networks import Networks
 from tests.faults.orders import Order, parse_order
 from tests.faults.results import Result
+from tests.faults.states import States
 from tests.faults.zips import Zips
 
 Campaign = Callable[[Path, Order], Iterator[Result]]
@@ -23,6 +24,7 @@ CAMPAIGNS: dict[str, Campaign] = {
     "proxy": lambda folder, order: Networks(folder, order).results(),
     "zips": lambda folder, order: Zips(folder, order).results(),
     "flips": lambda folder, order: Flips(folder, order).results(),
+    "states": lambda folder, order: States(folder, order).results(),
 }
 
 
