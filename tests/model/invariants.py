@@ -66,7 +66,7 @@ def _of_status(answer: Answer, model: Model) -> Iterator[str]:
         yield f"status ended with {answer.code}: {answer.err}"
         return
     segments = answer.said["segments"]
-    published = model.loaded.keys() & model.published.keys()
+    published = {n for n, segment in model.loaded.items() if model.published.get(n) == segment}
     for what, numbers in (("loaded", model.loaded.keys()), ("published", published)):
         if segments[what] != texts(numbers):
             yield f"status says {segments[what]} {what}, the model {texts(numbers)}"

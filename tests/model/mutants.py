@@ -126,8 +126,8 @@ MUTANTS = (
     _one(
         "an older log is believed",
         "transforms/warehouse/log/seen.py",
-        "if self.number > snapshot.number:",
-        "if self.number < 0:",
+        "if newest.warehouse != self.warehouse:",
+        "if self.warehouse:",
     ),
     _one(
         "repair goes on naming what is damaged",
