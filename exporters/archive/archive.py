@@ -48,13 +48,15 @@ _LONGEST_PAUSE_SECONDS = 0.2
 class Archive:
     """The archive of `chain_id` in `store`.
 
-    Its publisher signs with `signer`, if any, and records `seen` of its warehouse in the index.
+    Its publisher signs with `signer`, if any, and records `seen` of its warehouse in the index. A
+    mirror has the records `warehouses` of its source in the index.
     """
 
     store: Store
     chain_id: str
     signer: Signer | None = None
     seen: SeenSnapshot | None = None
+    warehouses: tuple[SeenSnapshot, ...] = ()
 
     def key(self, path: str) -> str:
         """The object's key for a path below the chain's folder."""

@@ -188,7 +188,8 @@ def _index(archive: Archive, numbers: Iterable[int], old: bytes | None) -> bytes
     # Where anything was ever published to the lake, its manifests have a log.
     log = archive.key(f"{LAKE}/{MANIFESTS}/{LOG}/")
     has_lake = next(iter(archive.store.list(log)), None) is not None
-    index = replace(index, has_lake=has_lake).recording(archive.seen)
+    warehouses = archive.warehouses or index.warehouses
+    index = replace(index, has_lake=has_lake, warehouses=warehouses).recording(archive.seen)
     data = index_bytes(index)
     keep_index(data, archive.place(INDEX), index)
     return data

@@ -113,7 +113,9 @@ class _Mirror:
 
     @property
     def _local(self) -> Archive:
-        return Archive(self.folder.store, self.source.chain_id)
+        return Archive(
+            self.folder.store, self.source.chain_id, warehouses=self.source.index().warehouses
+        )
 
     def _lake(self) -> LakeMirror | None:
         """The lake, read before the index is: it never has what has no ZIPs."""

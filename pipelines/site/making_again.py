@@ -28,7 +28,8 @@ def make_again(
     contents: bool,
 ) -> Completion:
     """Make again what an archive lacks; see `pipelines.site.completing.complete_archive`."""
-    segments = site.loaded_catalog().blocks
+    catalog = site.loaded_catalog()
+    segments, publisher = catalog.blocks, site.published_archive(catalog)
     refused = dict(_begin_shards(archive, differences, segments))
     lost = {*differences.lost}.difference(refused)
     gone = {entry.blocks for entry in differences.missing}
@@ -47,7 +48,7 @@ def make_again(
     made = len(lost) + sum(report.created + report.identical for report in reports)
     return Completion(
         looked_at=differences.zips,
-        made=made + refresh(archive, sorted(numbers.difference(refused))),
+        made=made + refresh(publisher, sorted(numbers.difference(refused))),
         failed=failed,
         unpublished=tuple(
             run for run in unpublished if run not in again and shard_number(run) not in refused

@@ -118,7 +118,7 @@ class Rewriting:
 
     def say_something_else(self) -> None:
         entry = self._any_entry()
-        other = self._dice.choice((_other_rows, _other_segment, _other_size))(entry)
+        other = self._dice.choice((_other_rows, _other_size))(entry)
         self._change_entries(lambda each: other if each == entry else each)
 
     def name_a_file_twice(self) -> None:
@@ -236,10 +236,6 @@ def _shorter(entry: Entry) -> Entry:
 
 def _other_rows(entry: Entry) -> Entry:
     return replace(entry, csv=replace(entry.csv, rows=entry.rows + 1))
-
-
-def _other_segment(entry: Entry) -> Entry:
-    return replace(entry, segment=replace(entry.segment, segment_id="QmOther"))
 
 
 def _other_size(entry: Entry) -> Entry:
