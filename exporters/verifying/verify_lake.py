@@ -73,8 +73,7 @@ class LakeCheck:
             ]
         lake = Lake(self.archive)
         names = {*lake.look(), *(SEGMENT_TABLES if self.holding else ())}
-        if not self.holding:
-            yield from self._read_manifests(lake.table(MANIFESTS), volumes)
+        yield from self._read_manifests(lake.table(MANIFESTS), volumes)
         for name in sorted(names):
             yield from self._table(lake.table(name), volumes)
         with suppress(IntegrityError):  # a damaged table was found above
@@ -100,26 +99,40 @@ class LakeCheck:
                         yield Finding(Problem.DISAGREEMENT, table.place(file.name), what, remedy)
 
     def _read_manifests(self, table: LakeTable, volumes: list[Volume]) -> Iterator[Finding]:
-        """Add the volumes of the manifests, and compare their receipts with the published ZIPs."""
+        """Add the volumes of manifests, and compare their receipts with the published ZIPs.
+
+        With a warehouse, these are volumes that it has merged since it published them: only those
+        with its own receipts are added.
+        """
+        known = {file_name(volume, MANIFESTS) for volume in volumes}
         with suppress(IntegrityError), scratch_folder(self.scratch) as folder:
             for file in table.history:  # a damaged one is found where all files are read
+                if file.name in known:
+                    continue
                 path = table.fetch(file, folder)
                 stored = StoredFile(file.name, file.bytes, content_sha256(path))
-                volumes.append(read_about(path, stored)[1])
-                if what := self._unpublished(file.blocks, manifest_receipts([path])):
+                what = self._unpublished(file.blocks, manifest_receipts([path]))
+                if not (what and self.holding):
+                    volumes.append(read_about(path, stored)[1])
+                if what and not self.holding:
                     place = table.place(file.name)
                     yield Finding(Problem.DISAGREEMENT, place, what, LAKE_PUBLISH)
 
     def _unpublished(self, blocks: BlockRange, receipts: Sequence[Receipt]) -> str:
-        """The first receipt of a manifest that no published ZIP has; "" if there is none."""
-        published = set[tuple[str, int, int, bytes]]()
-        for name in HISTORY_TABLES:
+        """The first receipt of a manifest that no published ZIP has; "" if there is none.
+
+        With a warehouse, the first one that this does not have.
+        """
+        wanted = set[tuple[str, int, int, str]]()
+        if self.holding:
+            wanted.update(map(_identity, self.holding.catalog.receipts(blocks)))
+        for name in () if self.holding else HISTORY_TABLES:
             csvs = self.archive.csvs_inside(name, blocks, lambda _error: None)
-            rows = zip(csvs.firsts, csvs.lasts, digests(csvs.csv_sha256), strict=True)
-            published.update((name, *row) for row in rows)
+            hashes = map(bytes.hex, digests(csvs.csv_sha256))
+            rows = zip(csvs.firsts, csvs.lasts, hashes, strict=True)
+            wanted.update((name, *row) for row in rows)
         for receipt in (receipt for receipt in receipts if receipt.table in HISTORY_TABLES):
-            ends = receipt.blocks.first, receipt.blocks.last
-            if (receipt.table, *ends, bytes.fromhex(receipt.sha256)) not in published:
+            if _identity(receipt) not in wanted:
                 return f"its {receipt.table} of segment {receipt.blocks} is not the published one"
         return ""
 
@@ -148,16 +161,18 @@ class LakeCheck:
 
     def _compared(self, table: LakeTable, volumes: Sequence[Volume]) -> Iterator[Finding]:
         """Compare a table of history with the data files of volumes."""
-        names = {volume.blocks: file_name(volume, table.name) for volume in volumes}
-        runs, keeper = union(names), "warehouse" if self.holding else "lake's manifest"
+        names = {(volume.blocks, file_name(volume, table.name)) for volume in volumes}
+        runs = union(blocks for blocks, _ in names)
+        keeper = "warehouse" if self.holding else "lake's manifest"
         for file in table.history:
-            if names.get(file.blocks) != file.name and any(map(file.blocks.overlaps, runs)):
+            is_known = (file.blocks, file.name) in names
+            if not is_known and any(map(file.blocks.overlaps, runs)):
                 what = f"it is not the data file that the {keeper} has of these blocks"
                 is_inside = any(run.holds(file.blocks) for run in runs)
                 remedy = LAKE_PUBLISH if is_inside else make_again(table.place(LOG))
                 yield Finding(Problem.DISAGREEMENT, table.place(file.name), what, remedy)
         place, present = table.place(), union(file.blocks for file in table.history)
-        wanted = union(blocks for blocks, name in names.items() if name)
+        wanted = union(blocks for blocks, name in names if name)
         for blocks in difference(wanted, present):
             what = f"blocks {blocks} are published, and not in the lake"
             yield Finding(Problem.NOT_PUBLISHED, place, what, LAKE_PUBLISH)
@@ -188,3 +203,7 @@ class LakeCheck:
             return f"it hashes to {sha256}, which its name does not say"
         self.verification.proven.add(fact)
         return ""
+
+
+def _identity(receipt: Receipt) -> tuple[str, int, int, str]:
+    return receipt.table, receipt.blocks.first, receipt.blocks.last, receipt.sha256
