@@ -9,12 +9,11 @@ from __future__ import annotations
 import errno
 import ssl
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import quote, unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import urllib3
 from urllib3 import exceptions
@@ -22,6 +21,7 @@ from urllib3 import exceptions
 from transforms.errors import ConfigError
 from transforms.files import new_file
 from transforms.objects import ObjectInfo
+from transforms.stores.proxies import proxy_of
 from transforms.stores.store import checked_key
 from transforms.stores.streaming import Body
 
@@ -30,14 +30,44 @@ _SILENT_SECONDS = 60.0  # that a server may be
 _RETRIES = 5
 _PIECE_BYTES = 256 * 1024
 _GONE = (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
-_REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.PROXY_AUTHENTICATION_REQUIRED)
+_REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 # What is answered in place of something that may be there a moment later.
 _LATER = (429, 500, 502, 503, 504)
+_ADVICE: dict[int, str] = {
+    HTTPStatus.NON_AUTHORITATIVE_INFORMATION: "a proxy has changed what the server sent: read it "
+    "without the proxy (NO_PROXY)",
+    HTTPStatus.NOT_MODIFIED: "a cache before the server answers a question that nobody asked: read "
+    "it without the cache",
+    HTTPStatus.BAD_REQUEST: "see whether http or https, host and port of the address are right",
+}
+
+
+class _Retry(urllib3.Retry):
+    """Retries that skip a meaningless `Retry-After`, and end if a proxy wants a password."""
+
+    def parse_retry_after(self, retry_after: str) -> float:
+        """The seconds to wait; 0 lets the usual pause count."""
+        with suppress(exceptions.InvalidHeader, ValueError, OverflowError):
+            return super().parse_retry_after(retry_after)
+        return 0.0
+
+    def increment(self, *arguments: Any, **named: Any) -> _Retry:  # noqa: ANN401 - as they are
+        """The retries that are left. Raises urllib3's errors if there are none."""
+        error = named.get("error")
+        if isinstance(error, exceptions.ProxyError) and _lacks_password(error):
+            raise error
+        return super().increment(*arguments, **named)
+
+
+def _lacks_password(error: exceptions.HTTPError) -> bool:
+    """Whether a proxy refused to connect for want of a password, which only its text tells."""
+    reason = getattr(error, "original_error", None)
+    return f" {HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:d} " in str(reason)
 
 
 def _open_pool(scheme: str, host: str) -> urllib3.PoolManager:
     """Connections to a host, by the proxy that the environment names for it, if it does."""
-    retries = urllib3.Retry(
+    retries = _Retry(
         _RETRIES,
         connect=2,  # where nobody listens: that seldom passes
         status_forcelist=_LATER,
@@ -52,11 +82,11 @@ def _open_pool(scheme: str, host: str) -> urllib3.PoolManager:
         "maxsize": _CONNECTIONS,
         "ssl_context": ssl.create_default_context(),
     }
-    proxy = "" if proxy_bypass(host) else getproxies().get(scheme, "")
-    if not proxy:
+    proxy = proxy_of(scheme, host)
+    if proxy is None:
         return urllib3.PoolManager(**options)
-    proxy = proxy if "://" in proxy else f"http://{proxy}"
-    return urllib3.ProxyManager(proxy, **options)
+    headers = urllib3.make_headers(proxy_basic_auth=proxy.auth and unquote(proxy.auth))
+    return urllib3.ProxyManager(proxy._replace(auth=None).url, proxy_headers=headers, **options)
 
 
 @contextmanager
@@ -66,6 +96,8 @@ def _plain_errors(place: str) -> Iterator[None]:
         yield
     except exceptions.HTTPError as error:
         reason = getattr(error, "reason", None) or error
+        if _lacks_password(error):
+            raise _without_password(place) from error
         if isinstance(reason, exceptions.SSLError):
             raise ConfigError(
                 f"{place}: the server's certificate or its TLS is not accepted ({reason}): correct "
@@ -76,6 +108,14 @@ def _plain_errors(place: str) -> Iterator[None]:
             f"no whole answer for {place} ({reason}): check the address, the network and the proxy "
             "(HTTPS_PROXY, HTTP_PROXY, NO_PROXY), then run it again"
         ) from error
+
+
+def _without_password(place: str) -> ConfigError:
+    scheme = place.partition(":")[0].upper()
+    return ConfigError(
+        f"the proxy for {place} wants a user and a password, or refuses those it got: write "
+        f"{scheme}_PROXY=http://<user>:<password>@<host>:<port>"
+    )
 
 
 class HttpStore:
@@ -179,6 +219,8 @@ class HttpStore:
         reply = f"{status} {answer.reason or ''}".strip()
         if status in _GONE:
             raise FileNotFoundError(errno.ENOENT, "There is no such object", place)
+        if status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+            raise _without_password(place)
         if status in _REFUSED:
             raise ConfigError(
                 f"{place} is refused ({reply}): give an address that may be read, with "
@@ -186,4 +228,5 @@ class HttpStore:
             )
         if status in _LATER:
             raise ConnectionError(f"{place} is not answered for now ({reply}): try again later")
-        raise OSError(errno.EIO, f"{place} is answered with {reply}: see whether that is right")
+        advice = _ADVICE.get(status, "see whether the address is right")
+        raise OSError(errno.EPROTO, f"{place} is answered with {reply}: {advice}")

@@ -20,8 +20,8 @@ from botocore.exceptions import ClientError
 
 from transforms.errors import ConfigError
 from transforms.files import new_file
-from transforms.stores.s3_errors import status_of
-from transforms.stores.store import SCRATCH
+from transforms.stores.s3_errors import NOT_UNDERSTOOD, status_of
+from transforms.stores.store import SCRATCH, WEAK
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -30,12 +30,6 @@ _DAY_SECONDS = 24 * 3600
 _PROBES = 2
 _OTHER_ETAG = '"00000000000000000000000000000000"'
 _REFUSALS = (HTTPStatus.PRECONDITION_FAILED, HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)
-_NOT_UNDERSTOOD = (
-    HTTPStatus.BAD_REQUEST,
-    HTTPStatus.METHOD_NOT_ALLOWED,
-    HTTPStatus.UNPROCESSABLE_ENTITY,
-    HTTPStatus.NOT_IMPLEMENTED,
-)
 
 
 def check_service(client: S3Client, bucket: str, prefix: str, facts: Path | None) -> None:
@@ -89,7 +83,11 @@ class _Probe:
         """The first request of those that safe writing needs that is not honoured, if any."""
         try:
             if (self._put(IfNoneMatch="*"), self._put(IfNoneMatch="*")) != (True, False):
+                if self._put() is None:
+                    return "a PUT with a checksum (x-amz-checksum-sha256)"
                 return "a PUT with If-None-Match: *"
+            if self._etag.startswith(WEAK):
+                return "the rules for ETags: those of its answers are weak (W/...)"
             if self._put(IfMatch=_OTHER_ETAG) is not False or not self._put(IfMatch=self._etag):
                 return "a PUT with If-Match"
             wrong = b64encode(hashlib.sha256(b"other bytes").digest()).decode()
@@ -112,7 +110,7 @@ class _Probe:
             status = status_of(error)
             if error.response["Error"]["Code"] != "NoSuchBucket" and status in _REFUSALS:
                 return False
-            if status in _NOT_UNDERSTOOD:
+            if status in NOT_UNDERSTOOD:
                 return None
             raise
         self._etag = answer["ETag"]

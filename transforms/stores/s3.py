@@ -19,6 +19,7 @@ from http import HTTPStatus
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from boto3.session import Session
 from botocore.config import Config
@@ -31,10 +32,12 @@ from transforms.errors import ConfigError, IntegrityError
 from transforms.files import new_file
 from transforms.objects import ObjectInfo
 from transforms.stores.probing import check_service
+from transforms.stores.proxies import proxy_of
 from transforms.stores.s3_errors import DAMAGED, plain_errors, refuses, status_of
 from transforms.stores.s3_reading import StoredObject
 from transforms.stores.store import (
     SCRATCH,
+    WEAK,
     LostRaceError,
     PutResult,
     S3Options,
@@ -121,6 +124,8 @@ class S3Store:
                 session = _session(self._options.region)
                 client = session.client("s3", endpoint_url=endpoint, config=self._config)
                 client.meta.events.register("response-received.s3", self._note_time)
+                address = urlsplit(client.meta.endpoint_url)
+                proxy_of(address.scheme, address.netloc)
                 return client
         except ValueError as error:
             raise ConfigError(f"{self.describe()} cannot be opened: {error}") from error
@@ -131,14 +136,20 @@ class S3Store:
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """Yield the objects whose key starts with `prefix`, in the service's order, by pages."""
+        previous = ""
         with self._plain_errors(prefix):
             for item in self._listed(prefix):
+                if item["Key"] == previous:  # some services repeat a page's last object
+                    continue
+                previous = item["Key"]
                 key = item["Key"][len(self._prefix) :]
                 # A console's folder marker is no object.
                 if key and not key.endswith("/") and not key.startswith(f"{SCRATCH}/"):
                     modified = item["LastModified"].timestamp()
-                    etag = item["ETag"].strip('"')  # some leave the quotes out here, and only here
-                    yield ObjectInfo(key, item["Size"], f'"{etag}"', modified)
+                    etag = item["ETag"]
+                    if not etag.startswith(WEAK):  # some leave the quotes out here, and only here
+                        etag = '"' + etag.strip('"') + '"'
+                    yield ObjectInfo(key, item["Size"], etag, modified)
 
     def head(self, key: str) -> ObjectInfo | None:
         """Describe one object, or None where it is absent."""
@@ -155,6 +166,11 @@ class S3Store:
         """Return `length` bytes from `start`; past the end there are none."""
         if length == 0:
             return b""
+        if version and version.startswith(WEAK):
+            raise ConfigError(
+                f"{self.describe(key)} has a weak ETag ({version}), by which no part of it can be "
+                "read: switch off what changes answers on the way, as a proxy that compresses does"
+            )
         condition = {"IfMatch": version} if version else {}
         with self._plain_errors(key):
             return self._object(key, condition).read(start, length)[0]

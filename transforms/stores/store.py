@@ -27,6 +27,9 @@ CHUNK_BYTES = 8 * 2**20
 SCRATCH = ".strata-scratch"
 """The hidden folder of a store, for what is unfinished: no listing shows it, no key names it."""
 
+WEAK = "W/"
+"""What a weak ETag begins with: one that says nothing of single bytes."""
+
 _READINGS = 4
 _REQUESTS = 20
 

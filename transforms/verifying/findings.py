@@ -12,7 +12,7 @@ from enum import Enum
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 
-_OF_THE_FILE = (errno.EIO, errno.EACCES, errno.EISDIR, errno.ELOOP)
+_OF_THE_FILE = (errno.EIO, errno.EPROTO, errno.EACCES, errno.EISDIR, errno.ELOOP)
 
 
 class Problem(Enum):

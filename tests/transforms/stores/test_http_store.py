@@ -14,8 +14,10 @@ from tests.fault_proxy import CUT_THE_ANSWER, RESET, FaultProxy, Request
 from tests.ports import free_ports
 from tests.web_kit import web_server
 from transforms.errors import ConfigError
+from transforms.machine_errors import sentence
 from transforms.stores.http import HttpStore
-from transforms.stores.store_address import open_reader
+from transforms.stores.store import S3Options
+from transforms.stores.store_address import open_reader, open_store
 
 CONTENT = bytes(range(256)) * 4000
 
@@ -126,6 +128,10 @@ def test_what_fails_for_now_is_asked_for_again(door: FaultProxy) -> None:
         ("401 No", ConfigError, "is refused .401 No."),
         ("410 Gone", FileNotFoundError, "no such object"),
         ("418 Teapot", OSError, "is answered with 418 Teapot"),
+        ("203 Changed", OSError, "203 Changed: a proxy has changed"),
+        ("304 Unasked", OSError, "304 Unasked: a cache"),
+        ("400 Bad", OSError, "400 Bad: see whether http or https"),
+        ("407 Who", ConfigError, "the proxy for http://.* HTTP_PROXY=http://<user>:<password>@"),
     ],
 )
 def test_every_refusal_is_a_sentence(
@@ -135,8 +141,18 @@ def test_every_refusal_is_a_sentence(
         return status
 
     door.on_request = refuse
-    with pytest.raises(error, match=what):
+    with pytest.raises(error, match=what) as caught:
         opened(door.url).read(KEY)
+    if isinstance(caught.value, OSError):
+        assert "disk" not in sentence(caught.value)
+
+
+@pytest.mark.parametrize(
+    "later", ["2.5", "soon", "-3", "9" * 5000, "Wed, 21 Oct 99999 07:28:00 GMT"]
+)
+def test_a_retry_after_without_a_meaning_is_ignored(folder: Path, later: str) -> None:
+    with web_server(folder) as to, _answering([], 503, b"", later=later, then=to) as url:
+        assert opened(url).read(KEY) == CONTENT
 
 
 def test_nobody_at_the_address_is_a_sentence() -> None:
@@ -163,6 +179,39 @@ def test_a_proxy_of_the_environment_is_asked(
         assert opened(door.url).read(KEY) == CONTENT
 
 
+@pytest.mark.parametrize("account", ["ann:s%20ecret@", ""])
+def test_a_proxy_gets_its_password_and_asks_for_it_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, account: str
+) -> None:
+    monkeypatch.setenv("no_proxy", "")
+    heard: list[str] = []
+    basic = " Basic YW5uOnMgZWNyZXQ=" if account else ""
+    with _answering(heard, 407, b"") as url:
+        for scheme in ("http", "https"):
+            monkeypatch.setenv(f"{scheme}_proxy", url.replace("://", f"://{account}"))
+            with pytest.raises(
+                ConfigError, match=f"the proxy .* {scheme.upper()}_PROXY="
+            ) as caught:
+                opened(f"{scheme}://archive.test").read("x")
+            assert "ecret" not in str(caught.value)
+    assert heard == [f"GET http://archive.test/x{basic}", f"CONNECT archive.test:443{basic}"]
+
+
+@pytest.mark.parametrize(
+    "proxy", ["socks5://a:secret@h:1", "gopher://h", "a:secret@h:99999", "http://h:x", "http://"]
+)
+def test_a_variable_that_names_no_proxy_is_named(
+    monkeypatch: pytest.MonkeyPatch, proxy: str
+) -> None:
+    monkeypatch.setenv("no_proxy", "none.test")
+    monkeypatch.setenv("https_proxy", proxy)
+    for opens in (opened, lambda url: open_store("s3://bucket/x", S3Options(endpoint=url))):
+        with pytest.raises(ConfigError, match="HTTPS_PROXY names no proxy") as caught:
+            opens("https://archive.test")
+        assert "secret" not in str(caught.value)
+        opens("http://archive.test")
+
+
 def test_who_asks_is_said_to_the_server_and_to_nobody_else() -> None:
     heard: list[str] = []
     with _answering(heard, 200, b"here") as url:
@@ -183,19 +232,29 @@ def test_redirects_are_followed_but_not_for_ever(folder: Path) -> None:
 
 
 @contextmanager
-def _answering(heard: list[str], status: int, body: bytes, place: str = "") -> Iterator[str]:
-    """A server with one answer to everything, which notes what it is asked."""
+def _answering(
+    heard: list[str], status: int, body: bytes, place: str = "", later: str = "", then: str = ""
+) -> Iterator[str]:
+    """A server with one answer to everything, which notes what it is asked.
+
+    After the first answer it redirects to the server `then`, if one is given.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            account = self.headers.get("Authorization", "")
-            heard.append(f"GET {self.path} {account}".strip())
-            self.send_response(status)
-            if place:
-                self.send_header("Location", place)
+            account = self.headers.get("Authorization", self.headers.get("Proxy-Authorization", ""))
+            redirects = then and heard
+            heard.append(f"{self.command} {self.path} {account}".strip())
+            self.send_response(302 if redirects else status)
+            if place or redirects:
+                self.send_header("Location", place or f"{then}{self.path}")
+            if later and not redirects:
+                self.send_header("Retry-After", later)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
+
+        do_CONNECT = do_GET  # noqa: N815 - as the server calls it
 
         def log_message(self, *_: object) -> None:
             pass

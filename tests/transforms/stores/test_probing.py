@@ -124,6 +124,19 @@ def test_a_service_that_knows_no_replacing_is_refused(server: BucketServer, buck
     store.close()
 
 
+@pytest.mark.parametrize("refusal", ["501 NotImplemented", "400 InvalidRequest", "400 Unknown"])
+def test_a_service_that_refuses_checksums_is_refused_with_that_header(
+    server: BucketServer, bucket: str, refusal: str
+) -> None:
+    server.door.on_request = lambda request: (
+        refusal if request.header("x-amz-checksum-sha256") else PASS
+    )
+    store = S3Store(bucket, "other", server.options())
+    with pytest.raises(ConfigError, match=r"does not honour .*x-amz-checksum-sha256"):
+        put(store, "x", b"1")
+    store.close()
+
+
 def test_a_service_that_does_not_verify_what_arrives_is_refused(
     server: BucketServer, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

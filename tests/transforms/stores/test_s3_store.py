@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import ssl
+import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -221,6 +226,8 @@ def test_browsers_are_told_what_it_is_and_how_long_it_keeps(
         ("400 ExpiredToken", ConfigError, "check the credentials"),
         ("400 BadDigest", ConnectionError, "was not written, .* arrived damaged .*proxy"),
         ("400 MalformedXML", OSError, "refused a request for s3://.*MalformedXML"),
+        ("400 InvalidRequest", ConfigError, "refused to write s3://.*x-amz-checksum-sha256"),
+        ("501 NotImplemented", ConfigError, "refused to write s3://.*x-amz-checksum-sha256"),
         ("503 SlowDown", ConnectionError, "try s3://.* later"),
         ("500 InternalError", ConnectionError, "try s3://.* later"),
         ("lose the answer", ConnectionError, "AWS_ENDPOINT_URL"),
@@ -232,6 +239,64 @@ def test_a_refusal_is_a_sentence(
     server.door.faults.append(("PUT", fault))
     with pytest.raises(error, match=words):
         put(store, "x", b"1")
+
+
+@contextmanager
+def _refusing_service(ahead: float, certificate: Path | None = None) -> Iterator[str]:
+    """A service that refuses requests, with a clock that is some seconds ahead."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(403)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_HEAD = do_GET  # noqa: N815 - as the server calls it
+
+        def date_time_string(self, timestamp: float | None = None) -> str:
+            return super().date_time_string((timestamp or time.time()) + ahead)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    service = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        service.socket = context.wrap_socket(service.socket, server_side=True)
+    threading.Thread(target=service.serve_forever, daemon=True).start()
+    try:
+        yield f"http{'s' if certificate else ''}://127.0.0.1:{service.server_port}"
+    finally:
+        service.shutdown()
+        service.server_close()
+
+
+@pytest.mark.parametrize(("ahead", "words"), [(4000, "seconds behind"), (-4000, "seconds ahead")])
+def test_a_wrong_clock_is_named_with_its_seconds(
+    server: BucketServer, ahead: float, words: str
+) -> None:
+    with _refusing_service(ahead) as url:
+        store = S3Store("bucket", "", server.options(endpoint=url))
+        for use in (lambda: store.head("x"), lambda: store.read("x")):
+            with pytest.raises(OSError, match=rf"clock is [34],\d\d\d {words}"):
+                use()
+        store.close()
+
+
+def test_a_certificate_that_nobody_knows_is_named_with_its_setting(
+    server: BucketServer, tmp_path: Path
+) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "own.pem"
+    request = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=b.test"]
+    subprocess.run([*request, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    with certificate.open("ab") as file:
+        file.write(key.read_bytes())
+    with _refusing_service(0, certificate) as url:
+        store = S3Store("bucket", "", server.options(endpoint=url))
+        with pytest.raises(ConfigError, match=f"certificate of {url} .*AWS_CA_BUNDLE"):
+            store.read("x")
+        store.close()
 
 
 def test_a_missing_bucket_is_named_with_its_endpoint(server: BucketServer) -> None:
