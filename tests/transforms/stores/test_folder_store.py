@@ -16,6 +16,7 @@ from tempfile import NamedTemporaryFile
 import pytest
 
 from tests.mounts_kit import other_file_system
+from tests.waiting import wait_until
 from transforms.errors import ConfigError
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import SCRATCH, LostRaceError, PutResult
@@ -74,7 +75,8 @@ def test_a_download_that_finds_no_room_leaves_the_older_copy(tmp_path: Path) -> 
 
 def test_a_writer_killed_in_the_middle_leaves_no_object(tmp_path: Path) -> None:
     source = tmp_path / "source"
-    os.mkfifo(source)
+    with source.open("wb") as file:
+        file.truncate(2**40)  # zeros, which take no room before they are copied
     code = (
         "import sys; from pathlib import Path\n"
         "from transforms.stores.folder_store import FolderStore\n"
@@ -82,11 +84,10 @@ def test_a_writer_killed_in_the_middle_leaves_no_object(tmp_path: Path) -> None:
         " sha256='', immutable=True)"
     )
     writer = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "store"), str(source)])
-    with source.open("wb") as fifo:  # opens once the writer reads: half the bytes, then death
-        fifo.write(b"half")
-        fifo.flush()
-        writer.kill()
-        writer.wait()
+    scratch = tmp_path / "store" / SCRATCH
+    wait_until(lambda: any(path.stat().st_size > 0 for path in scratch.glob("*")))
+    writer.kill()
+    writer.wait()
     store = FolderStore(tmp_path / "store")
     assert list(store.list()) == []
     assert put(store, "x", b"half and half") is PutResult.CREATED

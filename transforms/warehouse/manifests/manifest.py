@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from transforms.block_range import BlockRange
 from transforms.duck import file_connection, quote_files
 from transforms.errors import IntegrityError, SegmentError
+from transforms.files import naming_full_disk
 from transforms.objects import StoredFile
 from transforms.warehouse.manifests.manifest_rows import (
     MANIFEST,
@@ -59,9 +60,10 @@ def write_manifest(
     facts = {"snapshot": base, "volume": volume_row(replace(volume, shapes={}), {})}
     schema = MANIFEST.with_metadata({_ABOUT: json.dumps(facts)})
     table = pa.Table.from_pylist([*manifest_rows(segments, receipts)], schema=schema)
-    pq.write_table(
-        table, path, compression=_COMPRESSION, use_dictionary=False, write_page_checksum=True
-    )
+    with naming_full_disk(path):
+        pq.write_table(
+            table, path, compression=_COMPRESSION, use_dictionary=False, write_page_checksum=True
+        )
 
 
 def read_about(path: Path, file: StoredFile) -> tuple[int, Volume]:
