@@ -206,7 +206,7 @@ crash-test: setup weed ## kill processes at random points, hundreds of times, in
 	$(BIN)/python -m pytest $(PATIENT) -m "" --kills 300 -k killed_at_any_step tests/transforms/warehouse/checks/test_log_repair.py tests/transforms/warehouse/checks/test_rebuild.py
 
 fault-test: setup weed ## thousands of kills, failing disks, damaged files, bad networks and clients that leave (an hour)
-	$(BIN)/python -m tests.faults --kills 1000 --faults 1000 --proxy 300 --zips 10000 --flips 2000
+	$(BIN)/python -m tests.faults --kills 1000 --faults 1000 --proxy 300 --zips 10000 --flips 2000 --states 300
 	$(BIN)/python -m pytest $(PATIENT) --requests 20000 tests/api/test_departures.py
 	$(BIN)/python -m pytest $(PATIENT) --rewritings 10000 tests/exporters/mirroring/test_rewritings.py
 	$(BIN)/python -m pytest $(PATIENT) -m "" tests/end_to_end/test_any_history.py

@@ -195,7 +195,14 @@ def _assert_tidy(machine: Machine) -> None:
     """A machine's folder holds no unfinished file once something ran there."""
     machine.warehouse().sweep()
     files = {"current.duckdb", "current.json", ".merging.lock", ".views.lock"}
-    files |= {"proofs.lock", "proofs.sqlite", "seen_snapshot.json", "source.json"}
+    files |= {
+        "proofs.lock",
+        "proofs.sqlite",
+        "proofs.sqlite-shm",
+        "proofs.sqlite-wal",
+        "seen_snapshot.json",
+        "source.json",
+    }
     folders = {"scratch", "copies", "leases"}
     assert {path.name for path in machine.cache.iterdir()} <= files | folders
     assert list((machine.cache / "scratch").iterdir()) == []

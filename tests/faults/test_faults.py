@@ -26,6 +26,7 @@ ORDERS = (
     Order("kills", SEED, (0,), ("publish",)),
     Order("faults", SEED, (1, 2), ("load more", "verify")),
     Order("flips", SEED, (0, 8)),
+    Order("states", SEED, (2, 5)),
     # The last one is a publish to whose requests nothing is answered from one on.
     Order("proxy", SEED, (6, 24, 117), ("export", "publish")),
 )
