@@ -26,6 +26,7 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+MOVE_AWAY = ": move it away, then run it again"
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -110,7 +111,7 @@ def check_regular(path: Path) -> None:
     except OSError:
         kind = "a link that leads nowhere" if path.is_symlink() else ""
     if kind:
-        raise IntegrityError(f"{path} is {kind}, not a file: move it away, then run it again")
+        raise IntegrityError(f"{path} is {kind}, not a file{MOVE_AWAY}")
 
 
 def sync_file(path: Path) -> None:

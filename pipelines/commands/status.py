@@ -19,7 +19,7 @@ from pipelines.commands.options import (
 from pipelines.site.collecting import collection_sentence
 from pipelines.site.last_checks import check_problems, last_checks
 from pipelines.site.publication_state import changed_documents
-from pipelines.site.segment_status import SiteStatus, site_status
+from pipelines.site.segment_status import SiteStatus, site_status, with_unnamed
 from pipelines.site.site import Site
 from transforms.block_range import BlockRange, contiguous_runs, gaps_between
 from transforms.verifying.verification import COMPLETE, QUICK
@@ -45,7 +45,7 @@ def command(
     screen = Screen(as_json)
     site = open_site(source, warehouse, archive)
     with site.warehouse.one_look():
-        status = site_status(site)
+        status = with_unnamed(site, site_status(site))
         problems = [*_problems(status), *_unproven(site, status)]
         if check:
             screen.show("; ".join(problems) or _well(status))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
 
@@ -167,8 +167,13 @@ def site_status(site: Site, listed_for: float = 0.0) -> SiteStatus:
     lost = union(loss.blocks for loss in catalog.losses if loss.kind == "history")
     is_cut = any(gap.last <= (archived.until or 0) for gap in difference(lost, archived.complete))
     until = None if is_cut else archived.until
-    unnamed = tuple(unnamed_volumes(site.warehouse.backing, catalog.snapshot))
-    return SiteStatus(survey, catalog, published, until, corrected, lacking, problem, unnamed)
+    return SiteStatus(survey, catalog, published, until, corrected, lacking, problem)
+
+
+def with_unnamed(site: Site, status: SiteStatus) -> SiteStatus:
+    """The status with whole volumes that the log does not name, for which it lists manifests."""
+    volumes = unnamed_volumes(site.warehouse.backing, status.catalog.snapshot)
+    return replace(status, unnamed=tuple(volumes))
 
 
 def _not_in_lake(site: Site) -> tuple[tuple[BlockRange, ...], str]:

@@ -315,7 +315,10 @@ def test_what_repair_no_longer_names_is_missed_until_it_was_loaded_again(
     what: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sentence = f"the warehouse lacks {what}, which had been loaded and were lost: run strata load"
+    remedy = (
+        "run strata load; strata load --archive ARCHIVE brings back what the source no longer has"
+    )
+    sentence = f"the warehouse lacks {what}, which had been loaded and were lost: {remedy}"
     with _serving(site.locations) as (served, client):
         _wait(client)
         states = client.get(_ORDERS).json()

@@ -248,7 +248,9 @@ def test_blocks_that_wait_a_gap_and_a_lost_file(place: Path) -> None:
     look(place)
     check = strata(place, "status", "--check")
     assert check.returncode == 1
-    assert "1 volumes are lost: strata repair, then strata load" in check.stdout
+    assert (
+        "which had been loaded and were lost: run strata repair, then strata load" in check.stdout
+    )
     (lost,) = (one.value for one in samples(written(place)) if one.name == "strata_lost_files")
     assert lost == 1
     check_firing(place, written(place), time.time(), {1: ["StrataDamage"]})

@@ -123,7 +123,7 @@ def test_a_folder_in_place_of_the_newest_snapshot_is_found(history: History) -> 
     newest.unlink()
     newest.mkdir()
     (history.warehouse / RECORD).unlink()
-    history.check_refused(f"{newest} is no file")
+    history.check_refused(f"{newest} is a folder, not a file: run strata repair")
     history.check_well()
 
 

@@ -76,7 +76,7 @@ def warehouse_findings(
     place = store.describe(LOG)
     for number, problem in unsound.items():
         yield Finding(Problem.DAMAGED, store.describe(snapshot_key(number)), problem, REPAIR)
-    if lost := backing.log.lost_part(snapshot):
+    if (lost := backing.log.lost_part(snapshot)) and not unsound:
         yield Finding(Problem.DAMAGED, place, lost, REPAIR)
     elif not snapshot.number and (listing[MANIFESTS] or listing[STATE]):
         what = "there are volumes and no log that names them"

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 
 from transforms.errors import BusyError, ConflictError, IntegrityError
+from transforms.files import MOVE_AWAY
 from transforms.objects import ObjectInfo
 from transforms.stores.store import Store, asked_together, folder_infos, read_as_is
 from transforms.warehouse.log.seen import SeenSnapshots
@@ -134,7 +135,7 @@ class Log:
             try:
                 return self.read(number), problems
             except IntegrityError as error:
-                problems[number] = str(error)
+                problems[number] = str(error).removesuffix(MOVE_AWAY)  # repair goes on beside it
             except FileNotFoundError:
                 if number not in self.numbers():
                     return self.newest_sound()  # much newer ones came since it was listed
