@@ -136,7 +136,7 @@ def test_a_connection_that_breaks_while_a_commit_is_sent_is_worth_another_try(
 ) -> None:
     log = new_log(store)
     server.door.faults[:] = [("PUT", RESET)]
-    with pytest.raises(ConnectionError, match="check the network and the endpoint"):
+    with pytest.raises(ConnectionError, match="check the network, the endpoint"):
         log.commit(newest(log), [named(1)])
     commit(log, 1)
     assert names(log) == [named(1).name]
