@@ -257,7 +257,8 @@ def test_a_port_in_use_is_named_with_what_to_do(built_site: Site) -> None:
 
 def test_a_hangup_lets_running_requests_finish(built_site: Site) -> None:
     with ServerProcess(built_site.locations) as process:
-        with httpx2.stream("GET", f"{process.url}/api/v2/stream/liquidity-provisions") as stream:
+        url = f"{process.url}/api/v2/stream/liquidity-provisions"
+        with httpx2.stream("GET", url, timeout=60) as stream:
             process.send(signal.SIGHUP)
             last = [*stream.iter_lines()][-1]
         assert json.loads(last)["error"]["code"] == 14
