@@ -7,6 +7,7 @@ test asks for that. It is not one of them.
 from __future__ import annotations
 
 import json
+import socket
 import socketserver
 import sys
 import tempfile
@@ -25,6 +26,18 @@ from tests.segments_kit import build_segment
 from transforms.segments.segment_name import SegmentName
 
 _PIECE_BYTES = 32 * 1024
+_DROP_SECONDS = 0.1
+DRIPPING_ANSWERS = {
+    "status": (b"HTTP/1.1 20", b"0"),
+    "headers": (b"HTTP/1.1 200 OK\r\nX-Header: ", b"x"),
+    "many headers": (b"HTTP/1.1 200 OK\r\n", b"X-Header: x\r\n"),
+    "informational": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "body": (b"HTTP/1.1 200 OK\r\nContent-Length: 200\r\n\r\n", b" "),
+    "body without length": (b"HTTP/1.1 200 OK\r\n\r\n", b" "),
+    "chunked body": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
+    "refusal": (b"HTTP/1.1 503 Busy\r\nContent-Length: 200\r\n\r\n", b" "),
+}
+"""Answers for `dripping_server`: how each begins, and what comes again and again."""
 
 
 @dataclass
@@ -189,6 +202,33 @@ def _running(node: DataNode) -> Iterator[None]:
             server.server_close()
         for thread in threads:
             thread.join()
+
+
+@contextmanager
+def dripping_server(door: socket.socket, head: bytes, drop: bytes) -> Iterator[None]:
+    """Answer the first connection to a listening socket with `head`, then drop by drop.
+
+    The answer ends after 100 drops, so that a client who waits for it does not hang.
+    """
+    done = threading.Event()
+
+    def drip() -> None:
+        connection, _ = door.accept()
+        with connection, suppress(ConnectionError):
+            connection.recv(_PIECE_BYTES)
+            connection.sendall(head)
+            for _ in range(100):
+                if done.wait(_DROP_SECONDS):
+                    break
+                connection.sendall(drop)
+
+    thread = threading.Thread(target=drip)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def row(name: SegmentName, segment_id: str) -> dict[str, Any]:

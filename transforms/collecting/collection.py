@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from transforms.collecting.node_list import ListedSegment
+from transforms.collecting.whole_answer import WholeAnswer
 from transforms.errors import ConflictError, IntegrityError, NodeError, SegmentError
 from transforms.segments.cid import said
 from transforms.segments.prepare import zip_digests
@@ -23,7 +24,7 @@ from transforms.stores.store import Store
 
 _PATH = "/datanode/rpc"
 _METHOD = "networkhistory.CopyHistorySegmentToFile"
-_SECONDS = 600.0  # without a byte of an answer: a segment of gigabytes takes its time
+_SECONDS = 600.0  # for a whole answer: a segment of gigabytes takes its time
 _MAX_ANSWER_BYTES = 1 << 20
 
 
@@ -72,6 +73,8 @@ class AdminSocket:
 
 class _UnixConnection(http.client.HTTPConnection):
     """A connection of HTTP over a socket of the file system."""
+
+    response_class = WholeAnswer
 
     def __init__(self, path: Path, seconds: float) -> None:
         super().__init__("localhost", timeout=seconds)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import http.client
 import json
 import urllib.error
-import urllib.request
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
+from urllib.request import build_opener
 
 from transforms.block_range import BlockRange
+from transforms.collecting.whole_answer import WholeAnswerHandler
 from transforms.errors import ConfigError, NodeError, SegmentError
 from transforms.segments.cid import is_cid, said
 from transforms.segments.segment_name import SegmentName
@@ -18,7 +19,7 @@ from transforms.segments.segment_name import SegmentName
 MAX_LIST_BYTES = 64 * 2**20
 """The bound on a list: 64 MiB, three times that of 75,000 segments."""
 
-_SILENT_SECONDS = 30.0  # that a node may be
+_SECONDS = 60.0  # for the whole list
 _PATH = "/api/v2/networkhistory/segments"
 _MAX_REASON_BYTES = 1000
 
@@ -52,26 +53,34 @@ def ask_node(node: str) -> NodeList:
     """
     address = node.rstrip("/") + _PATH
     try:
-        with urllib.request.urlopen(address, timeout=_SILENT_SECONDS) as answer:
-            data: bytes = answer.read(MAX_LIST_BYTES + 1)
-    except urllib.error.HTTPError as error:
-        with error:
-            answered = said(error.read(_MAX_REASON_BYTES).decode(errors="replace").strip())
-        raise ConnectionError(
-            f"no list of segments from {address} ({error.code} {error.reason}: {answered}): see "
-            "whether a data node answers there, and try again later"
-        ) from error
+        answer, data = _answer(address)
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise ConnectionError(
             f"no list of segments from {address} ({reason}): see whether the node runs there"
         ) from error
+    if isinstance(answer, urllib.error.HTTPError):
+        reason = said(data[:_MAX_REASON_BYTES].decode(errors="replace").strip())
+        raise ConnectionError(
+            f"no list of segments from {address} ({answer.code} {answer.reason}: {reason}): see "
+            "whether a data node answers there, and try again later"
+        )
     if len(data) > MAX_LIST_BYTES:
         raise NodeError(
             f"the list at {address} is longer than {MAX_LIST_BYTES} bytes, which no history is: "
             "name a data node"
         )
     return read_list(node, data)
+
+
+def _answer(address: str) -> tuple[http.client.HTTPResponse | urllib.error.HTTPError, bytes]:
+    """The answer of an address, which may be a refusal, and its body."""
+    try:
+        answer = build_opener(WholeAnswerHandler).open(address, timeout=_SECONDS)
+    except urllib.error.HTTPError as error:
+        answer = error
+    with answer:
+        return answer, answer.read(MAX_LIST_BYTES + 1)
 
 
 def read_list(node: str, data: bytes) -> NodeList:

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
 
 import pytest
 
-from tests.data_node_kit import DataNode
+from tests.data_node_kit import DRIPPING_ANSWERS, DataNode, dripping_server
 from transforms.collecting.collection import AdminSocket
 from transforms.errors import NodeError, SegmentError
 
@@ -65,10 +66,26 @@ def test_a_socket_that_goes_away_is_a_lost_connection(node: DataNode, tmp_path: 
             admin.copy(node.id_of(0), tmp_path / "copy.zip")
 
 
-def test_a_socket_that_says_nothing_is_not_waited_for_for_ever(tmp_path: Path) -> None:
-    path = tmp_path / "node.sock"
+@pytest.fixture
+def door(tmp_path: Path) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
-        door.bind(str(path))
+        door.bind(str(tmp_path / "node.sock"))
         door.listen()
-        with pytest.raises(ConnectionError, match="timed out"):
-            AdminSocket(path, seconds=0.2).copy("Qm1", tmp_path / "copy.zip")
+        yield door
+
+
+def test_a_socket_that_says_nothing_is_not_waited_for_for_ever(
+    door: socket.socket, tmp_path: Path
+) -> None:
+    with pytest.raises(ConnectionError, match="timed out"):
+        AdminSocket(Path(door.getsockname()), seconds=0.2).copy("Qm1", tmp_path / "copy.zip")
+
+
+@pytest.mark.parametrize("part", DRIPPING_ANSWERS)
+def test_an_answer_must_be_whole_in_time_though_bytes_keep_coming(
+    door: socket.socket, tmp_path: Path, part: str
+) -> None:
+    admin = AdminSocket(Path(door.getsockname()), seconds=0.5)
+    drips = dripping_server(door, *DRIPPING_ANSWERS[part])
+    with drips, pytest.raises(ConnectionError, match=r"no answer from .* \(timed out\)"):
+        admin.copy("Qm1", tmp_path / "copy.zip")

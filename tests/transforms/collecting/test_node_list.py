@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cid_kit import cid_of
-from tests.data_node_kit import DataNode
+from tests.data_node_kit import DRIPPING_ANSWERS, DataNode, dripping_server
 from tests.ports import free_ports
 from transforms.collecting.node_list import MAX_LIST_BYTES, ask_node, read_list
 from transforms.errors import NodeError
@@ -118,8 +118,19 @@ def _silent() -> socket.socket:
 def test_nobody_who_answers_is_a_lost_connection(
     listening: Callable[[], socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("transforms.collecting.node_list._SILENT_SECONDS", 0.2)
+    monkeypatch.setattr("transforms.collecting.node_list._SECONDS", 0.2)
     with listening() as door:
         port = door.getsockname()[1] if listening is _silent else free_ports(1)[0]
         with pytest.raises(ConnectionError, match="see whether the node runs there"):
             ask_node(f"http://127.0.0.1:{port}")
+
+
+@pytest.mark.parametrize("part", DRIPPING_ANSWERS)
+def test_a_list_must_be_whole_in_time_though_bytes_keep_coming(
+    part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transforms.collecting.node_list._SECONDS", 0.5)
+    with _silent() as door, dripping_server(door, *DRIPPING_ANSWERS[part]):
+        url = f"http://127.0.0.1:{door.getsockname()[1]}"
+        with pytest.raises(ConnectionError, match=rf"no list of segments from {url}.*timed out"):
+            ask_node(url)
