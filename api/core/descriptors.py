@@ -7,11 +7,15 @@ names, which a process may have imported with some client's generated code.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from importlib.resources import files
 from typing import Any, TypeAlias
 
-from google.protobuf.descriptor import Descriptor, FieldDescriptor, ServiceDescriptor
+from google.protobuf.descriptor import (
+    Descriptor,
+    FieldDescriptor,
+    MethodDescriptor,
+    ServiceDescriptor,
+)
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message as Wire
@@ -23,6 +27,8 @@ Message: TypeAlias = Descriptor
 """A message type."""
 Field: TypeAlias = FieldDescriptor
 """One field of one."""
+Method: TypeAlias = MethodDescriptor
+"""A method of gRPC with the messages that it takes and answers."""
 Request: TypeAlias = Any
 """A message that a client asks with: values of the right types, unchecked."""
 
@@ -63,36 +69,26 @@ def comments() -> Iterator[tuple[str, str]]:
             yield f"{file.package}.{above.name}.{name}", comment
 
 
-@cache
-def message_class(name: str) -> type[Wire]:
-    """The class of a message, by its full name."""
-    return GetMessageClass(POOL.FindMessageTypeByName(name))
-
-
 def service(name: str) -> ServiceDescriptor:
     """A service, by its full name."""
     descriptor: ServiceDescriptor = POOL.FindServiceByName(name)
     return descriptor
 
 
-@cache
 def message(name: str) -> Message:
     """A message type, by its full name."""
     descriptor: Message = POOL.FindMessageTypeByName(name)
     return descriptor
 
 
-@cache
-def method_messages(path: str) -> tuple[Message, Message]:
-    """What is asked of a method, and what it answers; `path` is `<service>/<method>`."""
-    service_name, _, name = path.partition("/")
-    declared = service(service_name).methods_by_name[name]
-    return message(declared.input_type.full_name), message(declared.output_type.full_name)
+def class_of(message: Message) -> type[Wire]:
+    """The class of a message type."""
+    return GetMessageClass(message)
 
 
-def request_class(path: str) -> type[Wire]:
-    """The class of what is asked of a method."""
-    return message_class(method_messages(path)[0].full_name)
+def message_class(name: str) -> type[Wire]:
+    """The class of a message, by its full name."""
+    return class_of(message(name))
 
 
 def given(message: Request) -> dict[str, Any]:

@@ -104,15 +104,15 @@ def document() -> bytes:
 
 
 def _operation(operation: Operation, answers: Schema, error: Schema | None = None) -> Schema:
-    method = operation.method.rpartition("/")[2]
+    method = operation.method
     failures = {
         status: _json_answer(meaning, error or _reference("Error"))
         for status, meaning in _ERRORS.items()
     }
     return {
         "get": {
-            "operationId": operation.id or method[0].lower() + method[1:],
-            "summary": _COMMENTS[operation.method.replace("/", ".")].rstrip("."),
+            "operationId": operation.id or method.name[0].lower() + method.name[1:],
+            "summary": _COMMENTS[method.full_name].rstrip("."),
             "parameters": [*_parameters(operation)],
             "responses": {**failures, **answers},
         }
@@ -121,7 +121,7 @@ def _operation(operation: Operation, answers: Schema, error: Schema | None = Non
 
 def _parameters(operation: Operation, below: Field | None = None) -> Iterator[Schema]:
     """The parameters of an operation, those of a group under its name."""
-    message = operation.asked if below is None else below.message_type
+    message = operation.method.input_type if below is None else below.message_type
     for field in message.fields:
         if field.message_type:
             yield from _parameters(operation, field)
@@ -164,7 +164,7 @@ def _export_answers() -> Schema:
 
 
 def _stream_answers() -> Schema:
-    line = _object({"result": _reference(STREAM.answered.name)})
+    line = _object({"result": _reference(STREAM.method.output_type.name)})
     return {"200": _json_answer("A line", line)}
 
 
@@ -175,7 +175,7 @@ def _enveloped() -> Schema:
 
 
 def _success(call: Operation) -> Schema:
-    answer = _json_answer("OK", _reference(call.answered.name))
+    answer = _json_answer("OK", _reference(call.method.output_type.name))
     return {"200": {**answer, "headers": _BLOCK_HEADERS}}
 
 
@@ -194,7 +194,7 @@ def _components() -> dict[str, Schema]:
     """The schema of every message that is answered, by name, and those that all answers share."""
     messages: dict[str, Message] = {}
     for operation in (STREAM, *(call for call in CALLS if call.path)):
-        _collect(operation.answered, messages)
+        _collect(operation.method.output_type, messages)
     text, whole = _TEXT, _WHOLE
     detail = {"@type": text, "code": whole, "message": text, "inner": text}
     error = {"code": whole, "message": text, "details": _list(_reference("ErrorDetail"))}

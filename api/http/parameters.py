@@ -15,7 +15,7 @@ from urllib.parse import unquote_to_bytes
 from starlette.types import Scope
 
 from api.core.api_errors import MalformedParameterError
-from api.core.descriptors import Field, Message, Request, json_name, request_class
+from api.core.descriptors import Field, Message, Request, class_of, json_name
 from api.http.answers import given_fields
 from api.queries.operation import Operation
 
@@ -78,7 +78,7 @@ def read_request(
 
     Raises `MalformedParameterError` naming the first parameter that cannot be read.
     """
-    request = request_class(operation.method)()
+    request = class_of(operation.method.input_type)()
     read_parameters(request, query, operation.in_path)
     for name, text in (path or {}).items():
         setattr(request, _fields(request.DESCRIPTOR)[name].name, text)

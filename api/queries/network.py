@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
 from operator import methodcaller
 
 import pyarrow as pa
 
 from api.core.api_errors import FailedError, Reason
 from api.core.descriptors import Request, given
-from api.core.open_snapshots import OpenSnapshot
+from api.core.open_snapshots import OpenSnapshot, Reading
 from api.core.workers import Headers
 from api.queries.pagination import Record
 from transforms.warehouse.manifests.manifest_rows import SEGMENTS
@@ -22,35 +21,38 @@ MOST_SEGMENTS = 10_000
 """The most in one answer: as many as go into a message that gRPC's clients take (4 MiB)."""
 
 
-def segments_page(snapshot: OpenSnapshot, request: Request) -> Sequence[Record]:
+def segments_page(reading: Reading, request: Request) -> Record:
     """The newest of the segments that are asked for, newest first; no query."""
-    return _records(snapshot, _places(snapshot, request))
+    return (_records(reading.snapshot, _places(reading.snapshot, request)),)
 
 
-def newest_segment(snapshot: OpenSnapshot) -> Record | None:
-    """The newest segment; None where there is none."""
-    end = len(_segments(snapshot))
-    return next(iter(_records(snapshot, range(end)[-1:])), None)
+def newest_segment(reading: Reading, _request: Request) -> Record:
+    """The newest segment with its chain; None and no chain where there is none."""
+    snapshot = reading.snapshot
+    for segment in _records(snapshot, range(len(_segments(snapshot)))[-1:]):
+        return segment, snapshot.catalog.snapshot.chain_id
+    return None, ""
 
 
-def next_headers(snapshot: OpenSnapshot, request: Request) -> Headers:
+def next_headers(reading: Reading, request: Request) -> Headers:
     """The header that says with which `to_block` the segments go on after a page, if they do."""
+    snapshot = reading.snapshot
     start = _places(snapshot, request).start
     if not start:
         return ()
     return (("x-next-to-block", str(_segments(snapshot)["first_block"][start].as_py() - 1)),)
 
 
-def history_status(snapshot: OpenSnapshot) -> Record:
+def history_status(reading: Reading, _request: Request) -> Record:
     """Address, key, chain and peers of the peer-to-peer store, of which only the chain is here."""
-    return "", "", snapshot.catalog.snapshot.chain_id, ()
+    return "", "", reading.snapshot.catalog.snapshot.chain_id, ()
 
 
-def vega_time(snapshot: OpenSnapshot) -> Record:
+def vega_time(reading: Reading, _request: Request) -> Record:
     """The time of the newest loaded block. Raises `FailedError` where there is none."""
-    if snapshot.newest is None:
+    if reading.snapshot.newest is None:
         raise FailedError(Reason.LAST_BLOCK, "no block is loaded")
-    return (snapshot.newest.time,)
+    return (reading.snapshot.newest.time,)
 
 
 def _segments(snapshot: OpenSnapshot) -> pa.Table:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from api.core.descriptors import Message, Request, method_messages
+from api.core.descriptors import Message, Method, Request
 from api.core.open_snapshots import Reading
 from api.core.workers import Departure, Headers, QueryRunner, block_headers
 from api.queries.pagination import Page, Record
@@ -25,15 +25,15 @@ def _no_headers(_reading: Reading, _request: Request) -> Headers:
 class Operation:
     """One operation; `name` is that in the log and the counters.
 
-    `path` is that of HTTP, empty where it has none; `method` that of gRPC, without the slash before
-    it. A record in the place of `query` is always the answer, whatever is loaded, or nothing; None:
-    the answer comes in pieces. What `is_kept` is written once for each snapshot where no
+    `path` is that of HTTP, empty where it has none; `method` is that of gRPC. A record in the place
+    of `query` is always the answer, whatever is loaded, or nothing; None: the answer comes in
+    pieces. What `is_kept` is written once for each snapshot where no
     parameter is given. `id` is the description's name, where that is not the method's.
     """
 
     name: str
     path: str
-    method: str
+    method: Method
     query: Callable[[Reading, Request], Page | Record] | Record | None
     headers: Callable[[Reading, Request], Headers] = _no_headers
     is_kept: bool = False
@@ -45,21 +45,16 @@ class Operation:
         return self.path.partition("{")[2].rstrip("}")
 
     @property
-    def asked(self) -> Message:
-        """The message that it is asked with."""
-        return method_messages(self.method)[0]
-
-    @property
-    def answered(self) -> Message:
-        """The message that it answers with."""
-        return method_messages(self.method)[1]
+    def rpc_path(self) -> str:
+        """The path of its method in gRPC."""
+        return f"/{self.method.containing_service.full_name}/{self.method.name}"
 
     def answer(self, reading: Reading, request: Request, write: Write) -> tuple[bytes, Headers]:
         """The answer to a request, as a shell writes it, and its headers."""
         headers = self.headers(reading, request)
         if self.is_kept and not request.ListFields():
             # What most ask for are megabytes of segments.
-            kept = (self.method, write)
+            kept = (self.method.full_name, write)
             body = reading.snapshot.once(kept, lambda _: self._written(reading, request, write))
             return body, headers
         return self._written(reading, request, write), headers
@@ -67,7 +62,9 @@ class Operation:
     def _written(self, reading: Reading, request: Request, write: Write) -> bytes:
         answer = self.query(reading, request) if callable(self.query) else self.query
         assert answer is not None
-        return write(self.answered, (answer.record,) if isinstance(answer, Page) else answer)
+        return write(
+            self.method.output_type, (answer.record,) if isinstance(answer, Page) else answer
+        )
 
 
 class Answers:
@@ -78,7 +75,9 @@ class Answers:
         self._runner = runner
         self._write = write
         query = operation.query
-        self._fixed = write(operation.answered, query) if isinstance(query, tuple) else None
+        self._fixed = (
+            write(operation.method.output_type, query) if isinstance(query, tuple) else None
+        )
 
     async def of(
         self,

@@ -48,7 +48,7 @@ def get_withdrawal(reading: Reading, request: Request) -> Record:
     rows = _rows_with_id(reading, id_)
     if not rows:
         raise NotFoundError(Reason.WITHDRAWAL, "no resource corresponding to this id")
-    return withdrawal(sorted(rows, key=itemgetter(0, 2))[-1])  # of equals the newest
+    return (withdrawal(sorted(rows, key=itemgetter(0, 2))[-1]),)  # of equals the newest
 
 
 def _party(text: str) -> str:

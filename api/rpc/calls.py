@@ -136,4 +136,4 @@ def _body(block: bytes) -> bytes:
 
 def _observed(record: Record) -> bytes:
     """A provision as the only one of a message."""
-    return write_record(STREAM.answered, ([record],))
+    return write_record(STREAM.method.output_type, ([record],))

@@ -94,9 +94,9 @@ class Methods(grpc.GenericRpcHandler):
     def _all(self, service: Service) -> Iterator[tuple[str, Handler]]:
         calls = Calls(service)
         for operation in CALLS:
-            yield self._unary(operation.name, f"/{operation.method}", calls.unary(operation))
-        yield self._streaming(EXPORT.name, f"/{EXPORT.method}", calls.export)
-        yield self._streaming(STREAM.name, f"/{STREAM.method}", calls.observe)
+            yield self._unary(operation.name, operation.rpc_path, calls.unary(operation))
+        yield self._streaming(EXPORT.name, EXPORT.rpc_path, calls.export)
+        yield self._streaming(STREAM.name, STREAM.rpc_path, calls.observe)
         path, reflection = f"/{REFLECTION}/ServerReflectionInfo", Reflection()
         yield self._streaming("reflection", path, reflection.answer, several=True)
 

@@ -20,9 +20,7 @@ from api.core.descriptors import (
     Field,
     Message,
     Request,
-    message_class,
-    method_messages,
-    request_class,
+    class_of,
 )
 from api.queries.messages import Converter, Dictionary, converter
 from api.queries.operation import Operation
@@ -44,7 +42,7 @@ _MOST_DIGITS = 18
 
 def write_record(message: Message, record: Record) -> bytes:
     """A record as a message."""
-    return encoded(message_class(message.full_name), _converter(message)(record))
+    return encoded(class_of(message), _converter(message)(record))
 
 
 def encoded(wire: type[Wire], arguments: Arguments) -> bytes:
@@ -109,8 +107,9 @@ def read_request(operation: Operation, data: bytes, metadata: Metadata) -> Reque
 
     For fields that only we have, metadata does as well.
     """
-    request = parse(request_class(operation.method), data)
-    for field in _own_fields(operation.method):
+    asked = operation.method.input_type
+    request = parse(class_of(asked), data)
+    for field in _own_fields(asked):
         name = f"x-{field.name.replace('_', '-')}"
         if text := metadata(name):
             setattr(request, field.name, _read_metadata(field, name, text))
@@ -118,9 +117,8 @@ def read_request(operation: Operation, data: bytes, metadata: Metadata) -> Reque
 
 
 @cache
-def _own_fields(method: str) -> Sequence[Field]:
-    fields = method_messages(method)[0].fields
-    return [field for field in fields if field.number >= OWN_FIELDS]
+def _own_fields(message: Message) -> Sequence[Field]:
+    return [field for field in message.fields if field.number >= OWN_FIELDS]
 
 
 def _read_metadata(field: Field, name: str, text: str) -> str | int | bool:

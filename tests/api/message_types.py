@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from api.core.descriptors import TRADING_DATA, message, request_class
+from api.core.descriptors import TRADING_DATA, message, message_class
 from api.queries.export_request import TABLES
 
+_PACKAGE = TRADING_DATA.rpartition(".")[0]
 ORDER = message("vega.Order")
 WITHDRAWAL = message("vega.Withdrawal")
 ORACLE_DATA = message("vega.OracleData")
@@ -13,10 +14,10 @@ LIQUIDITY_PROVISION = message("vega.LiquidityProvision")
 SPAM_RESPONSE = message("vega.api.v1.GetSpamStatisticsResponse")
 INFO = message("datanode.api.v2.InfoResponse")
 
-LIST_WITHDRAWALS = request_class(f"{TRADING_DATA}/ListWithdrawals")
-LIST_PROVISIONS = request_class(f"{TRADING_DATA}/ListLiquidityProvisions")
-OBSERVE_PROVISIONS = request_class(f"{TRADING_DATA}/ObserveLiquidityProvisions")
-LIST_ORDER_VERSIONS = request_class(f"{TRADING_DATA}/ListOrderVersions")
-LIST_SEGMENTS = request_class(f"{TRADING_DATA}/ListAllNetworkHistorySegments")
-EXPORT_HISTORY = request_class(f"{TRADING_DATA}/ExportNetworkHistory")
+LIST_WITHDRAWALS = message_class(f"{_PACKAGE}.ListWithdrawalsRequest")
+LIST_PROVISIONS = message_class(f"{_PACKAGE}.ListLiquidityProvisionsRequest")
+OBSERVE_PROVISIONS = message_class(f"{_PACKAGE}.ObserveLiquidityProvisionsRequest")
+LIST_ORDER_VERSIONS = message_class(f"{_PACKAGE}.ListOrderVersionsRequest")
+LIST_SEGMENTS = message_class(f"{_PACKAGE}.ListAllNetworkHistorySegmentsRequest")
+EXPORT_HISTORY = message_class(f"{_PACKAGE}.ExportNetworkHistoryRequest")
 TABLE_NUMBERS = {table: number for number, table in TABLES.items()}

@@ -89,7 +89,7 @@ RPC = {
 
 def test_every_operation_is_asked() -> None:
     assert {operation.name for operation in CALLS if operation.path} <= HTTP.keys()
-    assert {operation.method.rpartition("/")[2] for operation in CALLS} == RPC.keys()
+    assert {operation.method.name for operation in CALLS} == RPC.keys()
 
 
 def _questions(archive: Path) -> Iterator[Question]:

@@ -212,7 +212,7 @@ def test_a_volume_without_an_index_file_is_refused_until_repair_made_it(tmp_path
     )
     with OpenSnapshots.open(open_warehouse(root), prepare=prepare) as snapshots:
         with snapshots.reading() as reading:
-            assert vega_time(reading.snapshot)
+            assert vega_time(reading, None)
             for path in (_PATH, "/api/v2/withdrawals"):
                 status, body = ask(reading, path)
                 assert (status, "run strata repair" in body["message"]) == (503, True)
@@ -251,14 +251,14 @@ def test_the_network_is_known_without_a_query(tmp_path: Path) -> None:
     load(source, root)
     sources = [source / f"kit-chain-1-{blocks}.zip" for blocks in ("1-10", "11-20")]
     with OpenSnapshots.open(open_warehouse(root)) as snapshots, snapshots.reading() as reading:
-        newest, oldest = segments_page(reading.snapshot, LIST_SEGMENTS())
+        ((newest, oldest),) = segments_page(reading, LIST_SEGMENTS())
         assert (newest[:2], oldest[:2]) == ((11, 20), (1, 10))
         assert newest[4:] == (1, "kit-chain")
         assert oldest[3] == ""
         assert [newest[2], oldest[2]] == [cid_of(path) for path in reversed(sources)]
         # Where it names no predecessor: the id of the one that is there.
         assert newest[3] == oldest[2]
-        assert vega_time(reading.snapshot) == ((1672531200 + 20) * 10**9,)
+        assert vega_time(reading, None) == ((1672531200 + 20) * 10**9,)
         status, body = ask(reading, "/api/v2/networkhistory/segments")
         assert (status, len(body["segments"])) == (200, 2)
         built = {"version": f"v{version('strata')}", "commitHash": ""}
@@ -320,4 +320,4 @@ def test_without_blocks_there_is_no_time(tmp_path: Path) -> None:
     with OpenSnapshots.open(warehouse) as snapshots, snapshots.reading() as reading:
         assert reading.snapshot.newest is None
         with pytest.raises(FailedError, match="failed to get last block"):
-            vega_time(reading.snapshot)
+            vega_time(reading, None)

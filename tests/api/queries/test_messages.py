@@ -21,7 +21,7 @@ from api.core.api_errors import (
     Reason,
     UnavailableError,
 )
-from api.core.descriptors import TRADING_DATA, is_optional, json_name, method_messages
+from api.core.descriptors import TRADING_DATA, is_optional, json_name, service
 from api.core.open_snapshots import nanos
 from api.queries.messages import error_json
 from api.queries.messages import record_json as written_json
@@ -332,7 +332,7 @@ _PAGES = {
 def _page(message: Descriptor, page: Page) -> str:
     """An answer with a page of some message, and only what is under its one name."""
     method, name = _PAGES[message]
-    answer = method_messages(f"{TRADING_DATA}/{method}")[1]
+    answer = service(TRADING_DATA).methods_by_name[method].output_type
     written = record_json(answer, (page.record,))
     assert written.startswith(f'{{"{name}":')
     return written.removeprefix(f'{{"{name}":').removesuffix("}")

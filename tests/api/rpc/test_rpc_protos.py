@@ -130,7 +130,7 @@ def _known() -> dict[str, Descriptor]:
 
     for operation in CALLS:
         if operation.path:
-            add(operation.answered)
+            add(operation.method.output_type)
     return found
 
 
