@@ -52,9 +52,10 @@ class Service:
         places = (self.warehouse.cache, self.store, locations.name_style)
         exporter = RangeExporter(*places, limits.rendered_bytes, locations.memory_limit)
         self.exports = ExportQuery(exporter, self._note_damage)
-        self.health = Health(settings, self.warehouse, self.snapshots, self.metrics)
+        self.health = Health(settings, self.warehouse, self.snapshots, self.metrics, self.store)
         self.queries = Workers("query", limits.threads, limits.queue)
-        self._export_workers = Workers("export", _EXPORT_THREADS, _EXPORT_QUEUE)
+        doubt = self.health.doubt_archive
+        self._export_workers = Workers("export", _EXPORT_THREADS, _EXPORT_QUEUE, doubt)
         limiter = RateLimiter(access.rate, access.burst) if access.rate else None
         self.calls = QueryRunner(
             self.snapshots, self.queries, self.metrics, limits.query_seconds, limiter
@@ -66,8 +67,8 @@ class Service:
             limits.export_seconds,
             needs_rows=False,
         )
-        self.files = Workers("file", _READING_THREADS, _EXPORT_QUEUE)
-        self.reading = Workers("read", _READING_THREADS, _READING_QUEUE)
+        self.files = Workers("file", _READING_THREADS, _EXPORT_QUEUE, doubt)
+        self.reading = Workers("read", _READING_THREADS, _READING_QUEUE, doubt)
         self.slots = Slots(limits.streams_per_client)
         self.unread = Unread(limits.unread_bytes, self.metrics)
         self._streams = Workers("stream", _STREAM_THREADS, _STREAM_QUEUE)

@@ -18,10 +18,12 @@ from api.core.api_errors import UnavailableError
 from api.core.open_snapshots import NOTHING_LOADED, OpenSnapshots
 from api.core.server_settings import ServeSettings
 from api.core.telemetry import Metrics, log
+from exporters.archive.archive import Archive
 from exporters.measures import HEIGHT, LOOK, LOST, TIME, Figure, survey_figures
 from transforms.coverage import count
-from transforms.errors import StrataError
+from transforms.errors import ConfigError, StrataError
 from transforms.segments.source import Source
+from transforms.stores.store import Store
 from transforms.stores.store_address import open_store
 from transforms.warehouse.survey import Survey
 from transforms.warehouse.warehouse import Warehouse
@@ -30,6 +32,11 @@ _Result = TypeVar("_Result")
 _NAMED = 20
 """How many gaps and quarantined files are named; thousands may be counted."""
 _LOOKING = "looking at the source"
+_READING = "reading the archive"
+_REFUSED = (
+    "the archive's bucket refuses to let the server read: renew its credentials; the server's log "
+    "has the bucket's answer"
+)
 _FACTS: Mapping[str, Callable[[Survey], Any]] = {
     "blocksBehind": lambda survey: survey.blocks_behind,
     "segmentsWaiting": lambda survey: len(survey.pending),
@@ -54,6 +61,7 @@ class Health:
         warehouse: Warehouse,
         snapshots: OpenSnapshots,
         metrics: Metrics,
+        store: Store,
     ) -> None:
         self._limits = settings.limits
         self._warehouse = warehouse
@@ -62,6 +70,9 @@ class Health:
         self._metrics = metrics
         self._last_survey: Survey | None = None
         self._stopping = False
+        self._store = store
+        self._is_archive_refused = False
+        self._is_archive_doubtful = False
         self._failing: dict[str, str] = {}
 
     @property
@@ -77,11 +88,17 @@ class Health:
         damage = self._snapshots.damage
         if damage is not None:
             return damage.sentence
-        return "" if self._snapshots.current is not None else NOTHING_LOADED
+        if self._snapshots.current is None:
+            return NOTHING_LOADED
+        return _REFUSED if self._is_archive_refused else ""
 
     def stop(self) -> None:
         """Say that balancers should send no more requests."""
         self._stopping = True
+
+    def doubt_archive(self) -> None:
+        """Look at the archive soon, as a request was refused what it needs."""
+        self._is_archive_doubtful = True
 
     def described(self) -> dict[str, Any]:
         """All of it as JSON; what is not known is null."""
@@ -105,15 +122,18 @@ class Health:
         """Go over to every new snapshot, awaiting `changed` after each until it succeeds.
 
         While files or rows are lost, `refused` is called with what requests for rows get, and they
-        are looked for, which takes at most a tenth of the time: a look may hash large files.
+        are looked for, which takes at most a tenth of the time: a look may hash large files. So is
+        an archive that refuses the server.
         """
         is_notified, look_at = True, 0.0
         while True:
             self._count()
             await asyncio.sleep(self._limits.poll_seconds)
-            if self._snapshots.damage is not None and monotonic() >= look_at:
+            is_suspect = self._snapshots.damage is not None or self._is_archive_doubtful
+            if is_suspect and monotonic() >= look_at:
                 began = monotonic()
                 await self._attempt("looking for lost files", to_thread(self._snapshots.look))
+                await self._attempt(_READING, to_thread(self._look_at_archive))
                 look_at = monotonic() + min(self._limits.lag_seconds, 10 * (monotonic() - began))
             refreshed = to_thread(self._snapshots.refresh)
             if await self._attempt("opening the newest snapshot", refreshed):
@@ -126,6 +146,7 @@ class Health:
     async def follow_places(self) -> None:
         """Look, now and then, for the warehouse's files and for what the source has beyond it."""
         while True:
+            await self._attempt(_READING, to_thread(self._look_at_archive))
             looked = to_thread(self._survey)
             self._last_survey = await self._attempt(_LOOKING, looked)
             survey = self._last_survey
@@ -135,6 +156,20 @@ class Health:
                 for figure in survey_figures(survey):
                     self._metrics.tell(figure)
             await asyncio.sleep(self._limits.lag_seconds)
+
+    def _look_at_archive(self) -> None:
+        """Find out whether the archive may be read. Raises `ConfigError` if not."""
+        if (snapshot := self._snapshots.current) is None:
+            return
+        archive = Archive(self._store, snapshot.catalog.snapshot.chain_id)
+        try:
+            self._store.head(archive.key("index.json"))
+            self._is_archive_refused = False
+        except ConfigError:
+            self._is_archive_refused = True
+            raise
+        finally:
+            self._is_archive_doubtful = self._is_archive_refused
 
     def _survey(self) -> Survey | None:
         """What the source has beyond the warehouse; None where that is not known."""

@@ -78,12 +78,18 @@ class Cancellation:
 
 
 class Workers:
-    """At most `threads` jobs at once and `queue` more that wait."""
+    """At most `threads` jobs at once and `queue` more that wait.
 
-    def __init__(self, name: str, threads: int, queue: int) -> None:
+    `refused` is called if a job may not read what it needs.
+    """
+
+    def __init__(
+        self, name: str, threads: int, queue: int, refused: Callable[[], None] = lambda: None
+    ) -> None:
         self._name = name
         self._most = threads
         self._capacity = threads + queue
+        self._refused = refused
         self._lock = threading.Lock()
         self._jobs: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
@@ -185,6 +191,7 @@ class Workers:
             raise UnavailableError("what this needs is away for now: try again") from error
         except ConfigError as error:  # credentials of a bucket, which may be renewed
             log.error("a request could not be answered: %s", error)  # noqa: TRY400 - a sentence
+            self._refused()
             raise UnavailableError("the server may not read what this needs: try again") from error
         except OSError as error:
             if error.errno not in REMEDIES:

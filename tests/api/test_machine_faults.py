@@ -14,6 +14,7 @@ import pytest
 
 from tests.api.server_kit import ServerProcess, serving, settings
 from tests.api.site_kit import CHAIN, Site
+from tests.fault_proxy import Request
 from tests.mounts_kit import mounted
 from tests.s3_kit import bucket_server
 from tests.waiting import wait_until
@@ -122,9 +123,11 @@ def test_a_full_disk_is_said_to_who_wants_an_export(site: Site, tmp_path: Path) 
     assert "Traceback" not in logged
 
 
-def test_new_credentials_of_a_bucket_are_used_without_a_restart(
-    built_site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_a_server_is_not_ready_until_its_bucket_gets_new_credentials(
+    built_site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_asked: bool
 ) -> None:
+    """Whether or not anybody asks for a file of the archive meanwhile."""
     file, key = tmp_path / "credentials", f"{CHAIN}/index.json"
     path = Path(built_site.locations.archive, key)
 
@@ -135,21 +138,39 @@ def test_new_credentials_of_a_bucket_are_used_without_a_restart(
     with bucket_server() as server, server.store() as store:
         sha256 = content_sha256(path)
         store.put_if_absent(key, path, content_type="a/b", sha256=sha256, immutable=False)
-        write("aws_session_token = old")
+        write("")
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
             monkeypatch.delenv(name)
         monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
         monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
         monkeypatch.setenv("AWS_REGION", "us-east-1")
-        server.door.on_request = lambda request: (
-            "400 ExpiredToken" if request.header("x-amz-security-token") else None
-        )
-        locations = replace(built_site.locations, archive=store.describe())
-        with serving(settings(locations)) as served, served.client() as client:
-            for _ in range(3):
+        expired, seen = set[str](), set[str]()
+
+        def answer(request: Request) -> str | None:
+            seen.add(token := request.header("x-amz-security-token"))
+            return "400 ExpiredToken" if token in expired else None
+
+        server.door.on_request = answer
+        given = settings(replace(built_site.locations, archive=store.describe()))
+        lag = 3600 if is_asked else 0.1
+        given = replace(given, limits=replace(given.limits, lag_seconds=lag))
+        with serving(given) as served, served.client() as client:
+            assert client.get(f"/archive/{key}").content == path.read_bytes()
+            assert client.get("/ready").status_code == 200
+            expired |= {"", "old"}
+            write("aws_session_token = old")
+            for _ in range(3 * is_asked):
                 refused = client.get(f"/archive/{key}")
                 assert (refused.status_code, refused.json()["code"]) == (503, 14)
+            wait_until(lambda: client.get("/ready").status_code == 503, _SECONDS)
+            reason = client.get("/ready").json()["reason"]
+            assert "renew its credentials" in reason
+            assert store.describe() not in reason
+            assert client.get(_ROWS).status_code == 200
+            wait_until(lambda: "old" in seen, _SECONDS)
+            assert client.get("/ready").status_code == 503
+            expired.remove("")
             write("")
-            wait_until(lambda: client.get(f"/archive/{key}").status_code == 200, _SECONDS)
+            wait_until(lambda: client.get("/ready").status_code == 200, _SECONDS)
             assert client.get(f"/archive/{key}").content == path.read_bytes()
             served.service.store.close()  # type: ignore[attr-defined]
