@@ -7,34 +7,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 
-
-class _Collector:
-    """How many blocks have it paused, and whether it ran before them."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._blocks = 0
-        self._ran = True
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """No collection for the length of a block, or of a function; it holds for all threads.
-
-        For seconds of work that makes many objects without cycles: rounds that find nothing, and
-        go over all modules of the process each time, take as long as to read a large document.
-        """
-        with self._lock:
-            if not self._blocks:
-                self._ran = gc.isenabled()
-            self._blocks += 1
-            gc.disable()
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._blocks -= 1
-                if self._ran and not self._blocks:
-                    gc.enable()
+_lock = Lock()
 
 
-collector_paused = _Collector().paused
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Pause the collector for a block, or a function; it holds for all threads.
+
+    For seconds of work that makes many objects without cycles: rounds that find nothing, and
+    go over all modules of the process each time, take as long as to read a large document.
+    The first of several blocks lets the collector run again when it ends.
+    """
+    with _lock:
+        is_running = gc.isenabled()
+        gc.disable()
+    try:
+        yield
+    finally:
+        if is_running:
+            with _lock:
+                gc.enable()
