@@ -22,7 +22,7 @@ from api.queries.pagination import (
 )
 from api.queries.records import liquidity_provision
 from api.queries.span_listing import SpanListing, known_spans
-from transforms.block_range import contiguous_runs
+from transforms.coverage import union
 from transforms.lookups.lookup_tables import (
     LISTED_PROVISIONS,
     PROVISIONS_BY_MARKET,
@@ -171,7 +171,7 @@ def _rows_sql(table: HeldTable, more: str = "") -> str:
 def _fresh_segments(catalog: Catalog, before: Sequence[Volume]) -> list[int]:
     """The first blocks of the segments that were not there before; only new volumes are read."""
     keys = {volume.key for volume in before}
-    runs = [*contiguous_runs(volume.blocks for volume in before)]
+    runs = union(volume.blocks for volume in before)
     return [
         segment.blocks.first
         for volume in catalog.snapshot.history

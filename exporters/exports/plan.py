@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from transforms.block_range import BlockRange, BlockRanges, contiguous_runs
+from transforms.block_range import BlockRange, BlockRanges
 from transforms.coverage import difference, union
 from transforms.errors import ConfigError, RangeError
 from transforms.segments.segment_name import SegmentName
@@ -170,7 +170,7 @@ def _check_held(
     if missing:
         raise NotHeldError(
             f"{request}: no segment holds {_listed(missing)}; "
-            f"{place} holds {_listed([*contiguous_runs(held)]) or 'nothing yet'}"
+            f"{place} holds {_listed(union(held)) or 'nothing yet'}"
         )
     lacking = (
         [run for run, schema in zip(segments, inside.schemas, strict=True) if schema is None]

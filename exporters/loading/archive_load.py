@@ -24,7 +24,7 @@ from exporters.loading.archive_past import (
     check_past,
     check_same,
 )
-from transforms.block_range import BlockRange, contiguous_runs
+from transforms.block_range import BlockRange
 from transforms.coverage import difference, union
 from transforms.errors import ConfigError, IntegrityError, SegmentError
 from transforms.lake.intake import take_run, take_state
@@ -151,7 +151,7 @@ class _ArchiveLoad:
         for receipt in receipts:
             if receipt.table in tables:
                 own[receipt.blocks].append(receipt)
-        for run in contiguous_runs(segments):
+        for run in union(segments):
             blocks = [*filter(run.holds, segments)]
             taken = [_taken(segments[item], own[item]) for item in blocks]
             with self._refusing(run):

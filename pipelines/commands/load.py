@@ -19,7 +19,8 @@ from pipelines.commands.found import show_lost
 from pipelines.commands.options import json_option, open_site, source_option, warehouse_option
 from pipelines.site.loading import LoadOutcome, load_segments, load_spam_captures
 from pipelines.site.site import Site
-from transforms.block_range import BlockRange, contiguous_runs
+from transforms.block_range import BlockRange
+from transforms.coverage import union
 from transforms.warehouse.survey import Survey
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def _show(
     screen.table("no spam captures", ("file", "line", "reason"), shown)
     rows = sum(segment[1] for segment in loaded)
     size = sum(segment[2] for segment in loaded)
-    blocks = ", ".join(map(str, contiguous_runs(segment[0] for segment in loaded)))
+    blocks = ", ".join(map(str, union(segment[0] for segment in loaded)))
     screen.show(
         f"{len(loaded)} segments loaded: {rows:,} rows, {size_text(size)} of CSV in {seconds:.1f} s"
         f", blocks {blocks}"

@@ -21,7 +21,8 @@ from pipelines.site.last_checks import check_problems, last_checks
 from pipelines.site.publication_state import changed_documents
 from pipelines.site.segment_status import SiteStatus, site_status, with_unnamed
 from pipelines.site.site import Site
-from transforms.block_range import BlockRange, contiguous_runs, gaps_between
+from transforms.block_range import BlockRange, gaps_between
+from transforms.coverage import union
 from transforms.verifying.verification import COMPLETE, QUICK
 
 
@@ -101,7 +102,7 @@ def _show_all(screen: Screen, site: Site, status: SiteStatus, problems: Sequence
     segments = {"found": status.found, "loaded": status.loaded, "published": status.published}
     if site.settings.lake:
         segments["in_lake"] = status.in_lake
-    runs = {step: (*contiguous_runs(blocks),) for step, blocks in segments.items()}
+    runs = {step: union(blocks) for step, blocks in segments.items()}
     ids, collection = [*status.ids.findings()], collection_sentence(site)
     screen.show(status.chain_id or "no chain yet")
     _show_steps(screen, status, [*places.values(), f"lake/ in {places['archive']}"], segments, runs)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pipelines.site.site import LISTED_SECONDS, Site, at_one_look
-from transforms.block_range import BlockRange, contiguous_runs, gaps_between
+from transforms.block_range import BlockRange, gaps_between
+from transforms.coverage import union
 from transforms.segments.inventory import Inventory, SegmentFile
 from transforms.tables.registry import HISTORY_TABLES
 from transforms.warehouse.manifests.receipts import Receipt
@@ -91,7 +92,7 @@ def _outcome(
     ]
     starts = {blocks.first for blocks in segments}
     # A volume has no gap inside, so that no manifest is read.
-    runs = contiguous_runs(volume.blocks for volume in catalog.snapshot.history)
+    runs = union(volume.blocks for volume in catalog.snapshot.history)
     gaps = tuple(gap for gap in gaps_between(runs) if gap.last + 1 in starts)
     loaded = frozenset(report.loaded)
     return LoadOutcome(tuple(segments), loaded, receipts, failures, report.unreadable, gaps)

@@ -19,7 +19,7 @@ from exporters.archive.sound_documents import sound_index
 from exporters.archive.sums import completeness
 from pipelines.site.publication_state import corrected_segments, lacking_segments
 from pipelines.site.site import Site, at_one_look
-from transforms.block_range import BlockRange, contiguous_runs
+from transforms.block_range import BlockRange
 from transforms.collector import collector_paused
 from transforms.coverage import difference, inside, union
 from transforms.errors import ConflictError, IntegrityError
@@ -116,7 +116,7 @@ class SiteStatus:
             yield f"{count:,} whole volumes are not in the log: strata repair takes them in"
         if self.survey.source_problem:
             yield self.survey.source_problem
-        for run in [*contiguous_runs(self.corrected)][:1]:
+        for run in union(self.corrected)[:1]:
             command = f"strata publish --replace REASON --blocks {run}"
             count = len(self.corrected)
             yield f"{count:,} segments are published with other text than loaded: {command}"

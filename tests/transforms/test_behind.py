@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.block_range import BlockRange, contiguous_runs
-from transforms.coverage import behind
+from transforms.block_range import BlockRange
+from transforms.coverage import behind, union
 
 _RANGES = st.lists(
     st.tuples(st.integers(1, 60), st.integers(0, 12)).map(
@@ -25,6 +25,6 @@ def test_it_counts_the_blocks_that_are_shown_and_lack(
     shown: list[BlockRange], present: list[BlockRange], since: int
 ) -> None:
     loaded = _blocks(present)
-    apart = tuple(contiguous_runs(BlockRange(block, block) for block in loaded))
+    apart = union(BlockRange(block, block) for block in loaded)
     lacking = {block for block in _blocks(shown) - loaded if block >= since}
     assert behind(shown, apart, since) == len(lacking)

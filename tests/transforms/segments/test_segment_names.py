@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cases import each_of
-from transforms.block_range import BlockRange, contiguous_runs, gaps_between
+from transforms.block_range import BlockRange, gaps_between
+from transforms.coverage import union
 from transforms.errors import SegmentError
 from transforms.segments.segment_name import SegmentName
 
@@ -154,14 +155,14 @@ def test_ranges_overlap_or_join(
 def test_pieces_join_to_runs_with_gaps_between(
     pieces: list[tuple[int, int]], runs: list[tuple[int, int]], gaps: list[tuple[int, int]]
 ) -> None:
-    found = list(contiguous_runs(_ranges(*pieces)))
+    found = list(union(_ranges(*pieces)))
     assert found == _ranges(*runs)
     assert list(gaps_between(found)) == _ranges(*gaps)
 
 
 @given(st.sets(st.integers(0, 60)))
 def test_runs_and_gaps_cover_every_block_once(heights: set[int]) -> None:
-    runs = list(contiguous_runs(BlockRange(height, height) for height in heights))
+    runs = union(BlockRange(height, height) for height in heights)
     held = [height for run in runs for height in range(run.first, run.last + 1)]
     missing = [h for gap in gaps_between(runs) for h in range(gap.first, gap.last + 1)]
     assert held == sorted(heights)

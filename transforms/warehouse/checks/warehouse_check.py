@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from transforms.block_range import BlockRange, contiguous_runs
+from transforms.block_range import BlockRange
 from transforms.coverage import union
 from transforms.errors import ConfigError
 from transforms.objects import ObjectInfo
@@ -115,7 +115,7 @@ def _orphans(
     lacking = {info.key: blocks_of(info.key) for info in snapshot.lacking(listing[MANIFESTS])}
     whole = {volume.key for volume in unnamed_volumes(backing, snapshot, listing[MANIFESTS])}
     held = (volume.blocks for volume in snapshot.history)
-    runs = [*contiguous_runs(held), *filter(None, lacking.values())]
+    runs = [*union(held), *filter(None, lacking.values())]
     oldest = store.now() - ORPHAN_SECONDS
     for info in infos:
         # What a program left beside a file is found where that is read.

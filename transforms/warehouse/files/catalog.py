@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from transforms.block_range import BlockRange, contiguous_runs
+from transforms.block_range import BlockRange
+from transforms.coverage import union
 from transforms.errors import RangeError
 from transforms.segments.inventory import LoadedSegments
 from transforms.segments.segment_name import SegmentName
@@ -65,7 +66,7 @@ class Catalog:
             for segment in self.segments(loss.blocks):
                 if loss.touches(segment.blocks):
                     files.pop(segment.info.key, None)
-        runs = tuple(contiguous_runs(v.blocks for v in self.snapshot.history)) if files else ()
+        runs = union(v.blocks for v in self.snapshot.history) if files else ()
         return LoadedSegments(self.snapshot.chain_id if files else "", files, self.name_over, runs)
 
     def name_over(self, blocks: BlockRange) -> SegmentName | None:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import uuid4
 
-from transforms.block_range import BlockRange, contiguous_runs
+from transforms.block_range import BlockRange
 from transforms.collector import collector_paused
 from transforms.coverage import union
 from transforms.errors import ConfigError, IntegrityError, SegmentError
@@ -131,7 +131,7 @@ class Snapshot:
 
     def lacking(self, manifests: Iterable[ObjectInfo]) -> list[ObjectInfo]:
         """The listed manifests that it does not name, with blocks that its volumes lack."""
-        keys, runs = self.named_keys(), [*contiguous_runs(v.blocks for v in self.history)]
+        keys, runs = self.named_keys(), union(v.blocks for v in self.history)
         return [
             info
             for info in manifests

@@ -10,7 +10,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from transforms.block_range import BlockRange, contiguous_runs
+from transforms.block_range import BlockRange
+from transforms.coverage import union
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.log.log import LOG, settled_snapshots, snapshot_key
 from transforms.warehouse.log.snapshot import Snapshot
@@ -50,7 +51,7 @@ def sweep(backing: Backing, grace_seconds: float, orphan_seconds: float) -> list
         for volume in snapshot.history
         if all(sizes.get(file.key) == file.size for file in volume.row_files)
     )
-    runs = [*contiguous_runs(whole)]
+    runs = union(whole)
     gone = [key for key in (*due, *orphans) if is_removable(key, runs)]
     gone += map(snapshot_key, settled_snapshots(listing[LOG], now - grace_seconds))
     for key in gone:

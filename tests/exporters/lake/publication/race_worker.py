@@ -11,7 +11,8 @@ from pathlib import Path
 from exporters.archive.archive import Archive
 from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import ActiveFile, new_name
-from transforms.block_range import BlockRange, contiguous_runs
+from transforms.block_range import BlockRange
+from transforms.coverage import union
 from transforms.stores.store import LostRaceError
 from transforms.stores.store_address import open_store
 
@@ -50,7 +51,7 @@ def publish(
                 start = dice.randrange(count)
                 wanted = segments(count)[start : start + dice.randint(1, 3)]
                 continue
-            added = [_file(run) for run in contiguous_runs(missing)]
+            added = [_file(run) for run in union(missing)]
             try:
                 table.commit(version, added)
             except LostRaceError:
