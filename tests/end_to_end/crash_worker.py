@@ -105,8 +105,8 @@ def _commit(machine: Machine, dice: random.Random) -> None:
         known = newest.quarantine[0] if newest.quarantine else None
         if known is None:
             return newest
-        info = replace(known.refusal.info, key=f"{dice.random()}.zip")
-        extra = QuarantinedFile(replace(known.refusal, info=info))
+        info = replace(known.info, key=f"{dice.random()}.zip")
+        extra = QuarantinedFile(info, known.reason)
         return newest.quarantined([extra], ())
 
     log.begin()

@@ -12,14 +12,13 @@ from transforms.segments.inventory import Refusal
 
 
 @dataclass(frozen=True, slots=True)
-class QuarantinedFile:
+class QuarantinedFile(Refusal):
     """A refused file and why: `copy` is the file itself where it was read before it was refused.
 
     Without one the listing alone was the reason (its name, a rival), which may pass by itself. With
     `memory_mb`, so many MB of memory were not enough to load it.
     """
 
-    refusal: Refusal
     copy: StoredFile | None = None
     memory_mb: int = 0
 
@@ -27,19 +26,9 @@ class QuarantinedFile:
         """Whether only other bytes can help, for who may use so many MB to load the file."""
         return self.copy is not None and not 0 < self.memory_mb < memory_mb
 
-    @property
-    def key(self) -> str:
-        """The file's key in its source."""
-        return self.refusal.key
-
-    @property
-    def reason(self) -> str:
-        """Why it cannot be used, as a sentence."""
-        return self.refusal.reason
-
     def dump(self) -> dict[str, Any]:
         """The row of a document."""
-        info, copy = self.refusal.info, self.copy
+        info, copy = self.info, self.copy
         row = {"key": info.key, "size": info.size, "version": info.version, "reason": self.reason}
         row |= {"copy": [copy.key, copy.size, copy.sha256]} if copy else {}
         return row | ({"memory_mb": self.memory_mb} if self.memory_mb else {})
@@ -49,7 +38,7 @@ class QuarantinedFile:
         """Read a row back."""
         info = ObjectInfo(row["key"], row["size"], row["version"])
         copy = StoredFile(*row["copy"]) if "copy" in row else None
-        return cls(Refusal(info, row["reason"]), copy, row.get("memory_mb", 0))
+        return cls(info, row["reason"], copy, row.get("memory_mb", 0))
 
 
 def copy_key(key: str, sha256: str) -> str:

@@ -30,6 +30,7 @@ from transforms.tables.registry import (
     KnownTable,
     table_changes,
     tables_ever,
+    types_ever,
 )
 
 _Fact = TypeVar("_Fact")
@@ -91,7 +92,7 @@ def schema_reference() -> Mapping[str, TableReference]:
 @cache
 def table_reference(table: str) -> TableReference:
     """A table that a known schema version has or had."""
-    columns = tuple(_column(table, column) for column in _columns_ever(table))
+    columns = tuple(_column(table, Column(*each)) for each in types_ever(table).items())
     newest = [state for _, state in table_changes(table) if state is not None][-1]
     return TableReference(
         name=table,
@@ -104,15 +105,6 @@ def table_reference(table: str) -> TableReference:
         exported=table in HISTORY_TABLES,
         columns=columns,
     )
-
-
-def _columns_ever(table: str) -> list[Column]:
-    """In the order of their first appearance, each with its newest type."""
-    columns: dict[str, Column] = {}
-    for _, state in table_changes(table):
-        for column in state.schema.columns if state else ():
-            columns[column.name] = column
-    return list(columns.values())
 
 
 def _kinds(table: str) -> Iterator[tuple[Versions, str]]:

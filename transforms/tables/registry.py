@@ -162,8 +162,8 @@ def known_tables(version: int) -> tuple[str, ...]:
 
 
 @cache
-def _types_ever(table: str) -> Mapping[str, str]:
-    """Column name to type over all versions; the newest type wins."""
+def types_ever(table: str) -> Mapping[str, str]:
+    """Column name to type over all versions, in the order in which they came; the newest counts."""
     return {
         column.name: column.type
         for _, state in _changes().get(table, ())
@@ -194,7 +194,7 @@ def schema_of(table: str, version: int, header: Sequence[str]) -> TableSchema:
             f"table {table}: the header contradicts schema version {version}: it lacks "
             f"{', '.join(missing)} and has {', '.join(added)} instead"
         )
-    types = {**_types_ever(table), **expected}
+    types = {**types_ever(table), **expected}
     columns = tuple(Column(name, types.get(name, UNKNOWN_TYPE)) for name in header)
     return TableSchema(table, columns)
 

@@ -73,9 +73,10 @@ class Survey:
     def quarantined(self, newest: Snapshot) -> Snapshot:
         """A snapshot with these refusals, and without files that may be tried now."""
         bad = {refusal.info for refusal in self.refused}
-        known = {file.refusal for file in newest.quarantine}
-        fresh = [QuarantinedFile(each) for each in self.inventory.refused if each not in known]
-        released = [file.key for file in newest.quarantine if file.refusal.info not in bad]
+        known = {(file.info, file.reason) for file in newest.quarantine}
+        refused = {(each.info, each.reason) for each in self.inventory.refused}
+        fresh = [QuarantinedFile(*each) for each in refused - known]
+        released = [file.key for file in newest.quarantine if file.info not in bad]
         return newest.quarantined(fresh, released)
 
 
@@ -91,7 +92,7 @@ def survey(
     `memory_mb` is what a load may use: a file that was refused for less may be loaded now.
     """
     inventory = source.inventory(contents, objects)
-    refusals = {bad.refusal.info: bad.refusal for bad in quarantine if bad.stands(memory_mb)}
+    refusals = {bad.info: bad for bad in quarantine if bad.stands(memory_mb)}
     pending: list[SegmentFile] = []
     refused = [*inventory.refused]
     for file in inventory.fresh:

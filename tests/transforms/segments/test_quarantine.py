@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.objects import ObjectInfo, StoredFile
-from transforms.segments.inventory import Refusal
 from transforms.segments.quarantine import QuarantinedFile, copy_key
 from transforms.stores.store import checked_key
 
@@ -38,7 +37,7 @@ _HASH = "ab" * 32
 def test_a_refused_file_comes_back_from_its_row(
     key: str, reason: str, copy: StoredFile | None, memory_mb: int
 ) -> None:
-    refused = QuarantinedFile(Refusal(ObjectInfo(key, 10, "v1"), reason), copy, memory_mb)
+    refused = QuarantinedFile(ObjectInfo(key, 10, "v1"), reason, copy, memory_mb)
     assert QuarantinedFile.parse(json.loads(json.dumps(refused.dump()))) == refused
     assert refused.stands(memory_mb=600) is (copy is not None)
     assert refused.stands(memory_mb=memory_mb + 1) is (copy is not None and memory_mb == 0)

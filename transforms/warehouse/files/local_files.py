@@ -16,7 +16,7 @@ from pathlib import Path
 
 from transforms.duck_files import FOREIGN_LOG, log_beside, remove_log
 from transforms.errors import IntegrityError, MissingFileError
-from transforms.files import commit_file, file_version, naming_full_disk, new_file
+from transforms.files import commit_file, naming_full_disk, new_file, path_version
 from transforms.objects import StoredFile
 from transforms.scratch import exclusive, scratch_folder, sweep_scratch
 from transforms.stores.store import (
@@ -76,10 +76,8 @@ class LocalFiles:
 
     def proof(self, file: StoredFile) -> Proof:
         """The proof of a file in its state, which is empty if the file is missing."""
-        place, state = self.place(file), ""
-        with suppress(FileNotFoundError, NotADirectoryError):
-            state = file_version(os.stat(place))  # noqa: PTH116 - see `place`
-        return Proof(place, state, file.sha256)
+        place = self.place(file)
+        return Proof(place, path_version(place), file.sha256)
 
     def bring(
         self, files: Iterable[StoredFile], *, recheck: bool = False, prove: bool = False

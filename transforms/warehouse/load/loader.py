@@ -15,7 +15,7 @@ from transforms.duck_errors import ABOUT_DATA, reason
 from transforms.errors import SegmentError, UnreadableObjectError
 from transforms.machine_errors import MemoryLimitError
 from transforms.segments.id_chain import id_chain
-from transforms.segments.inventory import Refusal, SegmentFile
+from transforms.segments.inventory import SegmentFile
 from transforms.segments.prepare import PreparedSegment, prepare, prepare_state
 from transforms.segments.quarantine import QuarantinedFile, copy_key
 from transforms.segments.source import Source
@@ -154,7 +154,7 @@ class Loader:
             sha256 = content_sha256(copy)
             key = copy_key(file.info.key, sha256)
             stored = store_file(self.backing.store, key, sha256, copy)
-        refused = QuarantinedFile(Refusal(file.info, why), stored, memory_mb)
+        refused = QuarantinedFile(file.info, why, stored, memory_mb)
         self.report.failures.append(refused)
         self.progress(file.info.size)
 

@@ -143,7 +143,7 @@ class Snapshot:
         fresh = {file.key: file for file in refused}
         gone = set(released) - fresh.keys()
         rest = {file.key: file for file in self.quarantine if file.key not in gone}
-        merged = sorted((rest | fresh).values(), key=lambda file: file.refusal.info)
+        merged = sorted((rest | fresh).values(), key=lambda file: file.info)
         return replace(self, quarantine=tuple(merged))
 
 

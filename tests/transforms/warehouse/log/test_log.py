@@ -16,7 +16,6 @@ from tests.rclone_kit import rclone_server
 from tests.s3_kit import BucketServer, bucket_and_key, bucket_server
 from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import ObjectInfo
-from transforms.segments.inventory import Refusal
 from transforms.segments.quarantine import QuarantinedFile
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.s3 import S3Store
@@ -61,7 +60,7 @@ def opening(
 
 def adding(name: str) -> Callable[[Snapshot], Snapshot]:
     """A change that anybody can make and see: one more refused file, by name."""
-    refused = QuarantinedFile(Refusal(ObjectInfo(name, 1, ""), "it is bad"))
+    refused = QuarantinedFile(ObjectInfo(name, 1, ""), "it is bad")
     return lambda newest: newest.quarantined([refused], ())
 
 

@@ -15,7 +15,6 @@ from transforms.block_range import BlockRange
 from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import ObjectInfo, StoredFile
 from transforms.sealed import seal, unseal
-from transforms.segments.inventory import Refusal
 from transforms.segments.quarantine import QuarantinedFile
 from transforms.warehouse.log.snapshot import (
     Snapshot,
@@ -65,7 +64,8 @@ def _volumes(draw: st.DrawFn) -> Volume:
 
 _refused = st.builds(
     QuarantinedFile,
-    st.builds(Refusal, st.builds(ObjectInfo, _names, _numbers, _names), _names),
+    st.builds(ObjectInfo, _names, _numbers, _names),
+    _names,
     st.none() | _files,
 )
 
@@ -105,7 +105,7 @@ def _example() -> Snapshot:
     blocks = BlockRange(1, 10)
     data = _data_files(blocks, {"orders": ("1" * 64, 7)})
     volume = Volume("history", file, blocks, 1, 1, shapes, data, file)
-    refused = QuarantinedFile(Refusal(ObjectInfo("x.zip", 1, "v"), "it is bad"), file)
+    refused = QuarantinedFile(ObjectInfo("x.zip", 1, "v"), "it is bad", file)
     base = Snapshot(3, "c" * 32, 1e9, "chain", (volume,), (), file, (refused,))
     return following(base, base.with_volumes([]), 2e9)
 

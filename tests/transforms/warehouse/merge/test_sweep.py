@@ -14,7 +14,6 @@ import pytest
 from tests.transforms.warehouse_kit import volume_files
 from transforms.block_range import BlockRange
 from transforms.objects import ObjectInfo, StoredFile
-from transforms.segments.inventory import Refusal
 from transforms.segments.quarantine import QuarantinedFile, copy_key
 from transforms.stores.folder_store import FolderStore
 from transforms.warehouse.files.backing import Backing
@@ -219,7 +218,7 @@ def test_what_is_not_ours_stays_however_old(site: Site) -> None:
 def test_captures_and_copies_of_refused_files_go_after_the_grace_period(site: Site) -> None:
     copies = [site.put(copy_key("x.zip", number * 64)) for number in "12"]
     files = [site.put(f"spam/{number * 64}.duckdb") for number in "34"]
-    refused = QuarantinedFile(Refusal(ObjectInfo("x.zip", 1, ""), "bad"), copies[0])
+    refused = QuarantinedFile(ObjectInfo("x.zip", 1, ""), "bad", copies[0])
     log = site.backing.log
     log.commit(lambda newest: replace(newest.quarantined([refused], ()), captures=files[0]))
     again = replace(refused, copy=copies[1])
