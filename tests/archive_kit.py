@@ -10,8 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from exporters.archive.archive import Archive
+from exporters.archive.archive import Archive, update
+from exporters.archive.documents import refresh
 from exporters.archive.entries import SegmentSource
+from exporters.archive.hash_lists import SUMS, sums_text
+from exporters.archive.shards import Shard, shard_path
+from exporters.archive.sound_documents import INDEX, LISTED
+from exporters.archive.stored_shards import put_shard
 from exporters.publishing.request import PublishRequest
 from exporters.verifying.archive_check import ArchiveCheck
 from exporters.verifying.named_files import NamedFiles
@@ -27,6 +32,7 @@ from transforms.verifying.findings import Finding, restored
 from transforms.verifying.verification import Verification
 
 CHAIN = "net-1"
+_SHARD = re.compile(r"/index/\d+\.[0-9a-f]{16}\.json\Z")
 THREE = ("blocks", "orders", "trades")
 _RECORDING = (b"index.json", b"latest.json")
 _RECORDS = ("warehouses", "index", "sha256")
@@ -102,6 +108,39 @@ def resealed(data: bytes) -> bytes:
     return seal_text(text)
 
 
+def shard_file(archive: Archive, number: int = 0) -> str:
+    """The path of a shard below the chain's folder, by the index alone."""
+    shards = json.loads(archive.store.read(archive.key("index.json")))["shards"]
+    (path,) = (row["path"] for row in shards if row["from"] == number * 20_000)
+    return str(path)
+
+
+def forge_shard(archive: Archive, shard: Shard, *, is_followed: bool = True) -> None:
+    """Let the index name another shard, and the other documents follow from it, or not."""
+    summary = put_shard(archive, shard.number, shard.to_bytes())
+    paths = None if is_followed else [INDEX]
+    refresh(archive, [shard.number], paths, lambda index: index.including([summary]))
+
+
+def name_shard(archive: Archive, data: bytes, number: int = 0) -> None:
+    """Let the index name a shard of any bytes in place of the one that it names."""
+    index = archive.store.read(archive.key(INDEX)).decode()
+    (row,) = (row for row in json.loads(index)["shards"] if row["from"] == number * 20_000)
+    sha256 = hashlib.sha256(data).hexdigest()
+    path = shard_path(number, sha256)
+    update(archive.store, archive.key(path), lambda _: data, "application/json")
+    text = index.replace(row["path"], path).replace(row["sha256"], sha256).encode()
+    update(archive.store, archive.key(INDEX), lambda _: resealed(text), "application/json")
+
+
+def list_documents(archive: Archive) -> None:
+    """Let `SHA256SUMS` list the documents as they are."""
+    contents = {name: archive.read(name) for name in LISTED}
+    hashes = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items() if data}
+    text = sums_text(archive.index(), hashes)
+    update(archive.store, archive.key(SUMS), lambda _: text, "text/plain")
+
+
 def copied_archive(model: Path, folder: Path) -> Archive:
     """An archive of one's own, as good as the one in `model`."""
     shutil.copytree(model, folder / "store")
@@ -109,8 +148,19 @@ def copied_archive(model: Path, folder: Path) -> Archive:
 
 
 def contents(store: Store) -> dict[str, bytes]:
-    """Everything in a store."""
-    return {info.key: store.read(info.key) for info in store.list()}
+    """Everything in a store, without the shards that newer ones replaced."""
+    return without_old_shards({info.key: store.read(info.key) for info in store.list()})
+
+
+def without_old_shards(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The files of an archive by path, without the shards that newer ones replaced."""
+    named = {
+        f"{key.removesuffix('index.json')}{row['path']}"
+        for key, data in files.items()
+        if key.endswith("/index.json")
+        for row in json.loads(data)["shards"]
+    }
+    return {key: data for key, data in files.items() if key in named or not _SHARD.search(key)}
 
 
 def without_records(files: Mapping[str, bytes]) -> dict[str, bytes]:

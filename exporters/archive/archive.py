@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypeVar
@@ -12,19 +13,14 @@ from typing import TYPE_CHECKING, TypeVar
 from exporters.archive.csv_columns import CsvColumns, ZipRow
 from exporters.archive.document_store import DocumentStore
 from exporters.archive.entries import Entry, Json
-from exporters.archive.index import ArchiveIndex, parse_index
+from exporters.archive.index import ArchiveIndex, ShardSummary, parse_index
 from exporters.archive.json_text import parsed
-from exporters.archive.shards import (
-    SHARD_BLOCKS,
-    Shard,
-    shard_path,
-    table_columns,
-)
+from exporters.archive.shards import SHARD_BLOCKS, Shard, table_columns
 from transforms.block_range import BlockRange
 from transforms.bounded_cache import BoundedCache
 from transforms.errors import BusyError, IntegrityError
 from transforms.objects import ObjectInfo
-from transforms.stores.store import LostRaceError, Store, asked_together, read_as_is, versioned
+from transforms.stores.store import LostRaceError, Store, asked_together, read_as_is
 from transforms.warehouse.log.seen import SeenSnapshot
 
 if TYPE_CHECKING:
@@ -36,12 +32,17 @@ _Result = TypeVar("_Result")
 # Parsing costs more than reading. Equal bytes are an equal index, so nothing can be stale. Each
 # counts as one byte: two are kept.
 _indexes = BoundedCache[tuple[bytes, ArchiveIndex]](2)
+_index_states = BoundedCache[tuple[str, ArchiveIndex]](2)
 _parsed_shard = lru_cache(maxsize=8)(Shard.parse)
 # Two tables of 75,000 segments, each segment a ZIP.
 _COLUMNS_BYTES = 64 * 2**20
-_columns = BoundedCache[tuple[str, CsvColumns]](_COLUMNS_BYTES)
+_columns = BoundedCache[CsvColumns](_COLUMNS_BYTES)
 _ATTEMPTS = 100
 _LONGEST_PAUSE_SECONDS = 0.2
+
+
+class StaleShardError(IntegrityError):
+    """A shard is gone, or has other bytes than the index says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,10 @@ class Archive:
         data = self.read("index.json")
         if data is None:
             return ArchiveIndex(self.chain_id)
+        return self.parse_index(data)
+
+    def parse_index(self, data: bytes) -> ArchiveIndex:
+        """Read the index from its bytes. Raises what `index` does."""
         place = self.place("index.json")
         index = known_index(data, place)
         if index.chain_id != self.chain_id:
@@ -82,46 +87,58 @@ class Archive:
             )
         return index
 
-    def shard(self, number: int) -> Shard:
-        """Read a shard of the index; one that is absent is empty.
+    def read_twice(self, work: Callable[[ArchiveIndex], _Result]) -> _Result:
+        """Do work with the index and its shards; again with a new index if a shard differs.
 
-        Raises `IntegrityError` where it is damaged or another shard.
+        A publication may replace both during the work. Raises `StaleShardError` the second time.
         """
-        data = self.read(shard_path(number))
-        return Shard(self.chain_id, number) if data is None else self.parse_shard(number, data)
+        try:
+            return work(self.index())
+        except StaleShardError:
+            return work(self.index())
 
-    def shard_bytes(self, number: int) -> bytes:
-        """Read a shard that the index names. Raises `IntegrityError` where it is gone."""
-        data = self.read(shard_path(number))
-        if data is None:
-            place = self.place(shard_path(number))
-            raise IntegrityError(f"{place} is not there, but the index names it: tell its keeper")
+    def shard(self, number: int, index: ArchiveIndex | None = None) -> Shard:
+        """Read a shard of the index, which is read unless it is given.
+
+        A shard that the index does not name is empty. Raises `StaleShardError` where it is gone or
+        has other bytes than the index says, `IntegrityError` where it cannot be read.
+        """
+        summary = (index or self.index()).shards.get(number)
+        if summary is None:
+            return Shard(self.chain_id, number)
+        return self.parse_shard(summary, self.shard_bytes(summary))
+
+    def shard_bytes(self, summary: ShardSummary) -> bytes:
+        """Read a shard of the index. Raises `StaleShardError` unless it has the index's hash."""
+        data = self.read(summary.path)
+        if data is None or hashlib.sha256(data).hexdigest() != summary.sha256:
+            what = "is gone" if data is None else "has other bytes than index.json says"
+            raise StaleShardError(
+                f"{self.place(summary.path)} {what}: its keeper's strata publish makes it again"
+            )
         return data
 
-    def parse_shard(self, number: int, data: bytes) -> Shard:
-        """Read a shard from its bytes. Raises `IntegrityError` where it is damaged or another."""
-        place = self.place(shard_path(number))
+    def parse_shard(self, summary: ShardSummary, data: bytes) -> Shard:
+        """Read a shard from its bytes. Raises `IntegrityError` if it is another shard."""
+        place = self.place(summary.path)
         shard = _parsed_shard(data, place)
-        if (shard.chain_id, shard.number) != (self.chain_id, number):
+        if (shard.chain_id, shard.number) != (self.chain_id, summary.number):
             raise IntegrityError(
                 f"{place} is the shard of blocks {shard.blocks} of chain {shard.chain_id}: strata "
                 "publish makes it again"
             )
         return shard
 
-    def entries(
-        self, table: str, blocks: BlockRange, index: ArchiveIndex | None = None
-    ) -> Iterator[Entry]:
-        """Yield the published ZIPs of a table that hold any of these blocks, by first block.
+    def entries(self, table: str, blocks: BlockRange, index: ArchiveIndex) -> list[Entry]:
+        """Return the published ZIPs of a table that hold any of these blocks, by first block.
 
-        Reads the index, unless it is given, and together the shards that such ZIPs can be in.
+        Reads together the shards that such ZIPs can be in. Raises what `shard` does.
         """
-        numbers = [*(index or self.index()).reaching(blocks)]
-        contents = asked_together(self.store, self.shard_bytes, numbers)
-        for number, data in zip(numbers, contents, strict=True):
-            for entry in self.parse_shard(number, data).entries:
-                if entry.table == table and entry.blocks.overlaps(blocks):
-                    yield entry
+        summaries = [index.shards[number] for number in index.reaching(blocks)]
+        contents = asked_together(self.store, self.shard_bytes, summaries)
+        shards = map(self.parse_shard, summaries, contents)
+        entries = (entry for shard in shards for entry in shard.entries)
+        return [e for e in entries if e.table == table and e.blocks.overlaps(blocks)]
 
     def csvs_inside(
         self,
@@ -131,34 +148,47 @@ class Archive:
     ) -> CsvColumns:
         """The CSVs of a table's published ZIPs in all shards that a range begins or ends in.
 
-        Costs what the range costs: the index is not read, and of shards only what the table has,
-        once as long as they stay what they are. Shards that are damaged are passed over;
-        `unreadable` gets the error.
+        Costs what the range costs: the index is read once as long as it stays what it is, and of
+        each shard only what the table has. Shards that are damaged are passed over; `unreadable`
+        gets the error.
         """
         numbers = range(blocks.first // SHARD_BLOCKS, blocks.last // SHARD_BLOCKS + 1)
+        try:
+            shards = self._known_index().shards
+        except IntegrityError as error:
+            unreadable(error)
+            return CsvColumns(table)
         read_shard = partial(self._table_columns, table, unreadable)
-        return CsvColumns.joined(table, asked_together(self.store, read_shard, numbers))
+        summaries = [shards[number] for number in numbers if number in shards]
+        return CsvColumns.joined(table, asked_together(self.store, read_shard, summaries))
+
+    def _known_index(self) -> ArchiveIndex:
+        """The index; it is read again only if the store has another version of it."""
+        key, place = self.key("index.json"), self.place("index.json")
+        version, index = _index_states.get(place) or ("", ArchiveIndex(self.chain_id))
+        info = self.store.head(key)
+        if info is None or info.version != version:
+            # The version comes first: bytes newer than it are only read once more.
+            index = self.index()
+            _index_states.put(place, (info.version if info else "", index), 1)
+        return index
 
     def _table_columns(
         self,
         table: str,
         unreadable: Callable[[IntegrityError], object],
-        number: int,
+        summary: ShardSummary,
     ) -> CsvColumns:
-        path = shard_path(number)
-        key, place = self.key(path), self.place(path)
-        version, columns = _columns.get((place, table)) or ("", CsvColumns(table))
-        if version and (info := self.store.head(key)) is not None and info.version == version:
-            return columns
-        data, version = versioned(self.store, key) or (None, "")
-        if data is None:
-            return CsvColumns(table)
-        try:
-            columns = table_columns(data, table, place, self.chain_id, number)
-        except IntegrityError as error:
-            unreadable(error)
-            return CsvColumns(table)
-        _columns.put((place, table), (version, columns), columns.memory)
+        place = self.place(summary.path)
+        columns = _columns.get((place, summary.sha256, table))
+        if columns is None:
+            try:
+                data = self.shard_bytes(summary)
+                columns = table_columns(data, table, place, self.chain_id, summary.number)
+            except IntegrityError as error:
+                unreadable(error)
+                return CsvColumns(table)
+            _columns.put((place, summary.sha256, table), columns, columns.memory)
         return columns
 
     def source(self, entry: Entry | ZipRow, state: str | None = None) -> ByteSource:

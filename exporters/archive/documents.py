@@ -28,27 +28,27 @@ from exporters.archive.conditions import conditions_json, day_conditions
 from exporters.archive.document_store import DocumentStore
 from exporters.archive.entries import range_json
 from exporters.archive.hash_lists import ENDING, SIGNATURES, SUMS, signature, sums_text
-from exporters.archive.index import ArchiveIndex, extent_json, index_bytes
+from exporters.archive.index import ArchiveIndex, ShardSummary, extent_json, index_bytes
 from exporters.archive.json_text import FORMAT, written
 from exporters.archive.lake_place import LAKE, LOG, MANIFESTS
 from exporters.archive.page import chain_page, home_page, shard_page
 from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL, unsealed_sql
-from exporters.archive.revisions import REVISIONS, check_present
+from exporters.archive.revisions import check_present
 from exporters.archive.schema_documents import schema_json, schema_page
-from exporters.archive.shards import hashes_path, shard_path
+from exporters.archive.shards import Shard, hashes_path, shard_stem
 from exporters.archive.sound_documents import (
     CONDITIONS,
     HOME,
     INDEX,
     LATEST,
+    LISTED,
     PAGE,
     SCHEMA,
     SCHEMA_PAGE,
-    shard_summaries,
     sound_address,
     sound_revisions,
-    stored_shards,
 )
+from exporters.archive.stored_shards import rebuilt_index
 from exporters.archive.sums import completeness
 from transforms.collector import collector_paused
 from transforms.errors import IntegrityError
@@ -64,11 +64,10 @@ _log = logging.getLogger(__name__)
 class Wave(IntEnum):
     """When a document is written: beside those of its wave, after all of the waves before."""
 
-    SHARDS = 0
-    INDEX = 1
-    PAGES = 2
-    LISTS = 3
-    SIGNATURES = 4
+    INDEX = 0
+    PAGES = 1
+    LISTS = 2
+    SIGNATURES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +84,19 @@ PUBLIC_SQL_READERS = (PAGE, SUMS, *(f"{name}{ENDING}" for name in SIGNATURES))
 """What follows from `strata.sql`: the page has its address, the list its hash."""
 
 
-def refresh(archive: Archive, numbers: Iterable[int], paths: Collection[str] | None = None) -> int:
-    """Bring everything up to date that follows from these shards; return how many were written.
+IndexChange = Callable[[ArchiveIndex], ArchiveIndex]
+"""Writes shards, and returns the index that names them; it is called again after a lost race."""
 
-    With `paths`, only these documents of the chain.
+
+def refresh(
+    archive: Archive,
+    numbers: Iterable[int],
+    paths: Collection[str] | None = None,
+    change: IndexChange = lambda index: index,
+) -> int:
+    """Change the index, and all that follows from it and these shards; return how many changed.
+
+    With `paths`, write only these documents of the chain.
 
     All documents are read before what they follow from, so that the write of whoever went by older
     ones is refused: he begins again. Raises `BusyError` where others win all the time.
@@ -101,10 +109,12 @@ def refresh(archive: Archive, numbers: Iterable[int], paths: Collection[str] | N
         reading = replace(archive, store=store)
         pending = [
             document
-            for document in documents(reading, shards)
+            for document in documents(reading, shards, change)
             if paths is None or document.key in map(archive.key, paths)
         ]
-        _read_first(reading, store, pending, shards)
+        index = archive.key(INDEX)
+        store.read_first(document.key for document in pending if document.key != index)
+        store.read_first([index])
         changed = [d for d in pending if store.change(d.key, d.content)]
         for wave in Wave:
             types = {d.key: d.content_type for d in changed if d.wave is wave}
@@ -115,46 +125,32 @@ def refresh(archive: Archive, numbers: Iterable[int], paths: Collection[str] | N
     return len(written)
 
 
-def _read_first(
-    archive: Archive,
-    store: DocumentStore,
-    pending: Collection[ArchiveDocument],
-    shards: Collection[int],
-) -> None:
-    """Read documents that may be written, then the index, then what it and they follow from."""
-    index = archive.key(INDEX)
-    store.read_first(document.key for document in pending if document.key != index)
-    store.read_first([index])
-    others = [REVISIONS, PUBLIC_SQL, *map(shard_path, shards)]
-    store.read_first(map(archive.key, others))
-
-
-def documents(archive: Archive, numbers: Iterable[int]) -> Iterator[ArchiveDocument]:
-    """The documents that follow from these shards, each after those that it follows from."""
+def documents(
+    archive: Archive, numbers: Iterable[int], change: IndexChange = lambda index: index
+) -> Iterator[ArchiveDocument]:
+    """The index and what follows from it and these shards, each after what it follows from."""
     shards = sorted(set(numbers))
+    index, *others = chain_documents(archive, shards, change)
+    yield index
     for number in shards:
-        yield from shard_documents(archive, number)
-    yield from chain_documents(archive, shards)
+        yield from shard_documents(archive, number, archive.shard)
+    yield from others
 
 
-def shard_documents(archive: Archive, number: int) -> Iterator[ArchiveDocument]:
-    """The documents that follow from one shard alone."""
-    hashes, page = hashes_path(number), shard_path(number).replace(".json", ".html")
-    wave = Wave.SHARDS
-    yield ArchiveDocument(
-        archive.key(hashes), _TEXT, lambda _: archive.shard(number).hashes(), wave
-    )
-    yield ArchiveDocument(
-        archive.key(page), _HTML, lambda _: shard_page(archive.shard(number)), wave
-    )
+def shard_documents(
+    archive: Archive, number: int, read_shard: Callable[[int], Shard]
+) -> Iterator[ArchiveDocument]:
+    """The documents that follow from one shard alone, which is read when they are computed."""
+    hashes, page = archive.key(hashes_path(number)), archive.key(f"{shard_stem(number)}.html")
+    yield ArchiveDocument(hashes, _TEXT, lambda _: read_shard(number).hashes())
+    yield ArchiveDocument(page, _HTML, lambda _: shard_page(read_shard(number)))
 
 
-def chain_documents(archive: Archive, shards: Collection[int]) -> Iterator[ArchiveDocument]:
-    """The documents that follow from these shards together, and from the others.
-
-    Of those the index has what it had.
-    """
-    index = partial(_index, archive, shards)
+def chain_documents(
+    archive: Archive, shards: Collection[int], change: IndexChange = lambda index: index
+) -> Iterator[ArchiveDocument]:
+    """The changed index, which sums up these shards again, and what follows from all shards."""
+    index = partial(_index, archive, shards, change)
     yield ArchiveDocument(archive.key(INDEX), _JSON, index, Wave.INDEX)
     yield ArchiveDocument(archive.key(SCHEMA), _JSON, lambda _: schema_json(archive.chain_id))
     yield ArchiveDocument(archive.key(SCHEMA_PAGE), _HTML, lambda _: schema_page(archive.chain_id))
@@ -175,16 +171,18 @@ def _signature(archive: Archive, signer: Signer, name: str) -> ArchiveDocument:
     return ArchiveDocument(key, _TEXT, content, Wave.SIGNATURES)
 
 
-def _index(archive: Archive, numbers: Iterable[int], old: bytes | None) -> bytes:
+def _index(
+    archive: Archive, numbers: Iterable[int], change: IndexChange, old: bytes | None
+) -> bytes:
     try:
         index = known_index(old, archive.place(INDEX)) if old else None
     except IntegrityError as error:
         _log.warning("%s; it is made again from the shards", error)
         index = None
     if index is None or index.chain_id != archive.chain_id:
-        # The first one, or one that was lost: the shards are the truth.
-        index, numbers = ArchiveIndex(archive.chain_id), stored_shards(archive)
-    index = index.including(shard_summaries(archive, numbers))
+        index = rebuilt_index(archive)
+    index = change(index)
+    index = index.including(_summaries(archive, index, numbers))
     # Where anything was ever published to the lake, its manifests have a log.
     log = archive.key(f"{LAKE}/{MANIFESTS}/{LOG}/")
     has_lake = next(iter(archive.store.list(log)), None) is not None
@@ -193,6 +191,19 @@ def _index(archive: Archive, numbers: Iterable[int], old: bytes | None) -> bytes
     data = index_bytes(index)
     keep_index(data, archive.place(INDEX), index)
     return data
+
+
+def _summaries(
+    archive: Archive, index: ArchiveIndex, numbers: Iterable[int]
+) -> Iterator[ShardSummary]:
+    """The summaries of shards, without those that are gone or damaged."""
+    for number in numbers:
+        if summary := index.shards.get(number):
+            try:
+                data = archive.shard_bytes(summary)
+                yield ShardSummary.of(archive.parse_shard(summary, data), data)
+            except IntegrityError as error:
+                _log.warning("%s", error)
 
 
 def _conditions(archive: Archive) -> bytes:
@@ -218,8 +229,7 @@ def _latest(archive: Archive) -> bytes:
 
 def _sums(archive: Archive, old: bytes | None) -> bytes:
     check_present(archive, old)
-    names = (INDEX, SCHEMA, CONDITIONS, LATEST, REVISIONS, PUBLIC_SQL)
-    contents = ((name, archive.read(name)) for name in names)
+    contents = ((name, archive.read(name)) for name in LISTED if name != PUBLIC_DATABASE)
     there = {name: data for name, data in contents if data is not None}
     hashes = {name: hashlib.sha256(data).hexdigest() for name, data in there.items()}
     if PUBLIC_SQL in there:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from exporters.archive.archive import Archive, update
 from exporters.archive.entries import Entry
 from exporters.archive.index import ArchiveIndex
-from exporters.archive.shards import hashes_path, shard_path
+from exporters.archive.shards import hashes_path
 from exporters.archive.sums import completeness
 from transforms.stores.store import LostRaceError
 
@@ -34,7 +34,7 @@ def sums_text(index: ArchiveIndex, documents: Mapping[str, str]) -> bytes:
     """The list over an index and the hashes of the documents beside it, by path."""
     hashes = [*documents.items()]
     for number, shard in index.shards.items():
-        hashes += ((shard_path(number), shard.sha256), (hashes_path(number), shard.hashes_sha256))
+        hashes += ((shard.path, shard.sha256), (hashes_path(number), shard.hashes_sha256))
     return "".join(f"{sha256}  {path}\n" for path, sha256 in hashes).encode()
 
 

@@ -22,7 +22,7 @@ from exporters.archive.entries import (
 )
 from exporters.archive.json_text import FORMAT, parsed, written
 from exporters.archive.lake_place import LAKE
-from exporters.archive.shards import SHARD_BLOCKS, Shard, shard_blocks, shard_path
+from exporters.archive.shards import SHARD_BLOCKS, Shard, shard_blocks, shard_path, shard_stem
 from exporters.archive.sums import (
     Completeness,
     TableSums,
@@ -66,7 +66,7 @@ class ShardSummary:
             if each["covered"] == usual:
                 del each["covered"]
         sha256, hashes = (hashlib.sha256(text).hexdigest() for text in (data, shard.hashes()))
-        location = {"path": shard_path(shard.number), **range_json(shard.blocks)}
+        location = {"path": shard_path(shard.number, sha256), **range_json(shard.blocks)}
         facts = {"bytes": len(data), "sha256": sha256, "hashes_sha256": hashes}
         ids = [id_run_json(run) for run in entries_chain(shard.entries).runs]
         days = [day_json(day) for day in days_of(shard.entries)]
@@ -87,8 +87,13 @@ class ShardSummary:
 
     @property
     def path(self) -> str:
-        """Where it lies below the chain's folder, without an ending."""
-        return shard_path(self.number).removesuffix(".json")
+        """The path of its file below the chain's folder."""
+        return shard_path(self.number, self.sha256)
+
+    @property
+    def stem(self) -> str:
+        """The path of its page and its hash list, without an ending."""
+        return shard_stem(self.number)
 
     @property
     def sha256(self) -> str:

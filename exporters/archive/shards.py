@@ -1,14 +1,15 @@
 """The shards of the archive's index: the entries of its ZIPs. `index.json` sums them up.
 
 Both are JSON in UTF-8 with fixed bytes: the same set of ZIPs gives the same index; their fields are
-in docs/formats.md. Publishing one more segment rewrites its shard and `index.json`, whatever else
-the archive holds. A reader that finds a shard newer than the index (another hash) reads the index
-again. Fields may be added within `format` 1; a reader ignores those it does not know.
+in docs/formats.md. A shard is named by its first block and its hash. Publishing one more segment
+writes a new shard, then an index that names it, whatever else the archive holds. Fields may be
+added within `format` 1; a reader ignores those it does not know.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -163,18 +164,27 @@ def shard_blocks(number: int) -> BlockRange:
     return BlockRange(number * SHARD_BLOCKS, (number + 1) * SHARD_BLOCKS - 1)
 
 
-def shard_path(number: int) -> str:
-    """Where a shard lies below the chain's folder: it sorts as text like the blocks do."""
-    return f"index/{number * SHARD_BLOCKS:09d}.json"
+_HASH_DIGITS = 16
+_SHARD = re.compile(rf"index/(\d{{9,}})\.(?:[0-9a-f]{{{_HASH_DIGITS}}}\.json|(sha256))")
+
+
+def shard_stem(number: int) -> str:
+    """Return the path of a shard's documents, without their endings: it sorts like the blocks."""
+    return f"index/{number * SHARD_BLOCKS:09d}"
+
+
+def shard_path(number: int, sha256: str) -> str:
+    """Return the path of a shard whose bytes have this hash."""
+    return f"{shard_stem(number)}.{sha256[:_HASH_DIGITS]}.json"
 
 
 def hashes_path(number: int) -> str:
-    """Where the hashes of a shard's ZIPs lie below the chain's folder."""
-    return shard_path(number).replace(".json", ".sha256")
+    """Return the path of the hashes of a shard's ZIPs."""
+    return f"{shard_stem(number)}.sha256"
 
 
-def shard_at(path: str) -> int | None:
-    """The number of the shard that lies at a path; None where no shard can lie there."""
-    first = path.removeprefix("index/").removesuffix(".json")
-    number = int(first) // SHARD_BLOCKS if first.isdecimal() else -1
-    return number if path == shard_path(number) else None
+def shard_at(path: str, *, of_hashes: bool = False) -> int | None:
+    """Return the number of the shard, or hash list, at a path; None if none can be there."""
+    match = _SHARD.fullmatch(path)
+    number = int(match[1]) // SHARD_BLOCKS if match and bool(match[2]) is of_hashes else -1
+    return number if number >= 0 and path.startswith(f"{shard_stem(number)}.") else None

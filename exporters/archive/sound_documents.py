@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterable, Iterator
 
 from exporters.archive.archive import CHAINS, Archive
 from exporters.archive.document_store import DocumentStore
 from exporters.archive.hash_lists import ENDING, SIGNATURES, SUMS, parse_sums
-from exporters.archive.index import ArchiveIndex, ShardSummary
-from exporters.archive.public_sql import PUBLIC_SQL, public_address
+from exporters.archive.index import ArchiveIndex
+from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL, public_address
 from exporters.archive.revisions import REVISIONS, Revision, revisions
-from exporters.archive.shards import shard_at, shard_path
+from exporters.archive.stored_shards import rebuilt_index
 from transforms.errors import IntegrityError
 from transforms.stores.store import Store, versioned
 
@@ -23,6 +22,9 @@ CONDITIONS = "conditions.json"
 LATEST = "latest.json"
 SCHEMA = "schema.json"
 SCHEMA_PAGE = "schema.html"
+
+LISTED = (INDEX, SCHEMA, CONDITIONS, LATEST, REVISIONS, PUBLIC_SQL, PUBLIC_DATABASE)
+"""What `SHA256SUMS` lists besides shards and their hash lists, where it is there."""
 
 _OF_CHAIN = (INDEX, SCHEMA, SCHEMA_PAGE, CONDITIONS, LATEST, PAGE, SUMS)
 _log = logging.getLogger(__name__)
@@ -54,13 +56,6 @@ def is_complete(archive: Archive) -> bool:
     return True
 
 
-def stored_shards(archive: Archive) -> list[int]:
-    """The numbers of the shards that are there, ascending, whatever the index says."""
-    start = len(archive.key(""))
-    numbers = (shard_at(info.key[start:]) for info in archive.store.list(archive.key("index/")))
-    return sorted(number for number in numbers if number is not None)
-
-
 def sound_index(archive: Archive) -> ArchiveIndex:
     """The index; where it is damaged or gone, what it would be, from the shards."""
     try:
@@ -70,7 +65,7 @@ def sound_index(archive: Archive) -> ArchiveIndex:
         index = ArchiveIndex(archive.chain_id)
     if index.shards or not is_begun(archive.store):
         return index
-    return index.including(shard_summaries(archive, stored_shards(archive)))
+    return rebuilt_index(archive)
 
 
 def sound_revisions(archive: Archive) -> tuple[Revision, ...] | None:
@@ -95,15 +90,3 @@ def is_begun(store: Store) -> bool:
     """Whether anybody has made the place yet: a folder is made by the first publication."""
     root = store.path(CHAINS)
     return root is None or root.parent.exists()
-
-
-def shard_summaries(archive: Archive, numbers: Iterable[int]) -> Iterator[ShardSummary]:
-    """What the index has of shards, without those that are gone or damaged."""
-    for number in numbers:
-        data = archive.read(shard_path(number))
-        if data is None:
-            continue
-        try:
-            yield ShardSummary.of(archive.parse_shard(number, data), data)
-        except IntegrityError as error:
-            _log.warning("%s; the index does not have what it names", error)

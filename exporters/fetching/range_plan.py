@@ -47,7 +47,7 @@ def plan_range(archive: Archive, table: str, blocks: BlockRange) -> RangePlan:
     Raises `RangeError` where these are not held, or not aligned: it names what would be.
     """
     check_table(table)
-    entries = tuple(archive.entries(table, blocks))
+    entries = tuple(archive.read_twice(lambda index: archive.entries(table, blocks, index)))
     # Where the range is not aligned, those that reach over its ends say what would be right.
     held = HeldColumns.of(_segments(archive.chain_id, entries))
     export = plan_export(held, table, blocks, "the archive")
@@ -81,8 +81,13 @@ def choose_blocks(
     Raises `RangeError` where there is none, or times are asked for and the index has none.
     """
     check_table(table)
-    index = archive.index()
-    held = _held(index, table)
+    return archive.read_twice(lambda index: _choose_blocks(archive, index, table, (start, end)))
+
+
+def _choose_blocks(
+    archive: Archive, index: ArchiveIndex, table: str, ends: tuple[Bound | None, Bound | None]
+) -> BlockRange:
+    held, (start, end) = _held(index, table), ends
     first, last = held.first, held.last
     if start is not None:
         first = max(first, _block(archive, index, start, is_end=False))
@@ -113,7 +118,7 @@ def _block(archive: Archive, index: ArchiveIndex, bound: Bound, *, is_end: bool)
         return times is not None and (times[0] <= time if is_end else times[1] >= time)
 
     shards = [*index.shards.values()][:: -1 if is_end else 1]
-    ranges = [entry.blocks for entry in _reaching(archive, shards, reaches)]
+    ranges = [entry.blocks for entry in _reaching(archive, index, shards, reaches)]
     if is_end:
         return max((blocks.last for blocks in ranges), default=-1)
     return min((blocks.first for blocks in ranges), default=2**62)
@@ -121,13 +126,14 @@ def _block(archive: Archive, index: ArchiveIndex, bound: Bound, *, is_end: bool)
 
 def _reaching(
     archive: Archive,
+    index: ArchiveIndex,
     shards: Iterable[ShardSummary],
     reaches: Callable[[tuple[str, str] | None], bool],
 ) -> Iterator[Entry]:
     """The ZIPs of blocks of the first shard that has some that reach a time."""
     for shard in shards:
         if reaches(shard.times):
-            entries = archive.shard(shard.number).entries
+            entries = archive.shard(shard.number, index).entries
             matches = [e for e in entries if e.table == _TIMES and reaches(e.times)]
             if matches:
                 yield from matches

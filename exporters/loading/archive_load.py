@@ -15,6 +15,8 @@ from pathlib import Path
 
 from exporters.archive.archive import Archive
 from exporters.archive.lake_place import LAKE, MANIFESTS, STATE_MANIFEST
+from exporters.archive.listed_documents import listed_documents
+from exporters.archive.sound_documents import INDEX
 from exporters.fetching.fetch_folder import Advance, Progress
 from exporters.lake.lake_files import Lake
 from exporters.lake.log.table_version import ActiveFile
@@ -66,8 +68,8 @@ def load_archive(
     With `blocks`, only the segments that have any of these, and the one of the current state.
     Files that are not what they should be are in the report, and the rest goes on. Raises
     `ConfigError` where the archive has no lake, or the warehouse another chain; `IntegrityError`
-    where the two contradict each other, or the index or the manifests' log is damaged; errors of
-    the machine.
+    where the two contradict each other, or the index or the manifests' log is damaged; `BusyError`
+    where a document differs from `SHA256SUMS`; errors of the machine.
     """
     backing, newest = warehouse.backing, warehouse.snapshot()
     if newest.chain_id not in ("", archive.chain_id):
@@ -75,9 +77,10 @@ def load_archive(
             f"{warehouse.describe()} holds {newest.chain_id}, and {archive.place('')} is of "
             "another chain: give each chain a warehouse of its own"
         )
+    index = archive.parse_index(listed_documents(archive)[INDEX])
     sweep_scratch(backing.scratch)
     if newest.number:
-        check_past(archive, backing.catalog(newest))
+        check_past(archive, index, backing.catalog(newest))
     with scratch_folder(backing.scratch) as scratch:
         load = _ArchiveLoad(warehouse, Lake(archive), scratch, blocks)
         report = load.run(progress)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from exporters.archive.archive import Archive
+from exporters.archive.index import ArchiveIndex
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 from transforms.segments.id_chain import contradiction
@@ -18,13 +19,13 @@ class ContradictionError(IntegrityError):
     """An archive and what is loaded are of different histories."""
 
 
-def check_past(archive: Archive, catalog: Catalog) -> None:
+def check_past(archive: Archive, index: ArchiveIndex, catalog: Catalog) -> None:
     """Raise `ContradictionError` where the archive's index contradicts the loaded segments.
 
     Of each run of segments that name each other only the last id is compared: it follows from that
     segment's bytes, which have the id before it, so equal ids have an equal past.
     """
-    runs = (run for summary in archive.index().shards.values() for run in summary.ids)
+    runs = (run for summary in index.shards.values() for run in summary.ids)
     check_same(archive, ((run.last, run.segment_id) for run in runs), catalog)
 
 

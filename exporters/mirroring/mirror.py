@@ -1,17 +1,16 @@
 """A whole archive, fetched: a mirror, which is an archive itself.
 
-ZIPs come first, shard by shard. A shard waits in the scratch until all its ZIPs are there, and with
-it the ZIPs that are to take the place of others. Then all of these get to their places together,
-and what follows from them (hash lists, index, pages) is made anew, as any publisher would: so who
-is killed leaves the archive of before. The lake, the signatures and what else does not follow from
+ZIPs come first, shard by shard, then the shard. ZIPs that are to take the place of others wait in
+the scratch until all shards are there. Then they get to their places, and the index names the new
+shards. What follows from them (hash lists, pages) is made anew, as any publisher would: so who is
+killed leaves the archive of before. The lake, the signatures and what else does not follow from
 shards are copied to the byte. Before anything else the archive is held against what the mirror
 remembers of it: one whose past changed is refused (`exporters.mirroring.past`).
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,18 +18,22 @@ from typing import TYPE_CHECKING
 from exporters.archive.archive import Archive, update
 from exporters.archive.documents import refresh
 from exporters.archive.entries import Entry
-from exporters.archive.hash_lists import ENDING, SIGNATURES, put_hash_file
-from exporters.archive.index import ShardSummary
-from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL, PUBLIC_TYPES, unsealed_sql
-from exporters.archive.revisions import REVISIONS, parse_revisions
-from exporters.archive.shards import hashes_path, shard_path
+from exporters.archive.hash_lists import ENDING, SIGNATURES, SUMS, parse_sums, put_hash_file
+from exporters.archive.index import ArchiveIndex, ShardSummary
+from exporters.archive.listed_documents import listed_documents
+from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL, PUBLIC_TYPES
+from exporters.archive.revisions import REVISIONS, Revision, parse_revisions
+from exporters.archive.shards import hashes_path
+from exporters.archive.sound_documents import INDEX
+from exporters.archive.stored_shards import put_shard, sweep_shards
 from exporters.exports.copies import DamagedCopyError
 from exporters.exports.published_zips import published_copy
 from exporters.fetching.fetch_folder import JOBS, FetchFolder, Progress, no_progress
 from exporters.fetching.zip_downloads import Downloads
-from exporters.mirroring.past import checked_shards, own_index
+from exporters.mirroring.past import check_same_past
 from transforms.errors import ConfigError, IntegrityError
-from transforms.files import commit_file, new_file
+from transforms.files import commit_file
+from transforms.stores.store import content_sha256
 
 if TYPE_CHECKING:
     from exporters.mirroring.lake_mirror import LakeMirror
@@ -71,94 +74,110 @@ def mirror(
 
     `warn` is told why a lake is not copied. Raises `PastChangedError` where what the mirror has is
     no longer there, without a revision; `IntegrityError` where a document of the archive is
-    damaged, `BusyError` where another process fetches into the folder; and errors of the machine.
+    damaged; `BusyError` where a document differs from `SHA256SUMS`, or another process fetches
+    into the folder; and errors of the machine.
     """
     page = source.store.path("index.html")
     if page is not None and page.parent.resolve() == out.resolve():
         raise ConfigError(f"{out} is the archive itself: name another folder with --out")
     with FetchFolder(out).opened() as folder:
-        return _Mirror(source, folder, jobs, progress, warn, Mirrored(source.chain_id)).run()
+
+        def copied(before: ArchiveIndex) -> Mirrored:
+            # The logs are read before the index, so that the lake never names blocks without ZIPs.
+            lake = _read_lake(source, folder, jobs, progress, warn) if before.has_lake else None
+            documents = listed_documents(source)
+            index = source.parse_index(documents[INDEX])
+            local = Archive(folder.store, source.chain_id, warehouses=index.warehouses)
+            return _Mirror(source, local, folder, jobs, index, documents).run(lake, progress)
+
+        return source.read_twice(copied)
+
+
+def _read_lake(
+    source: Archive,
+    folder: FetchFolder,
+    jobs: int,
+    progress: Progress,
+    warn: Callable[[str], object],
+) -> LakeMirror | None:
+    """Read the logs of the archive's lake; return None where this installation cannot."""
+    try:
+        # An installation without pyarrow still fetches ZIPs.
+        from exporters.mirroring.lake_mirror import LakeMirror
+    except ModuleNotFoundError as error:
+        place, remedy = source.place("lake"), "pip install 'strata[pipeline]'"
+        warn(f"{place} is not copied without {error.name}: {remedy}")
+        return None
+    lake = LakeMirror(source, folder, jobs, progress)
+    lake.read()
+    return lake
 
 
 @dataclass(slots=True)
 class _Mirror:
+    """The archive `source`, whose index and listed documents were read, on its way to `local`."""
+
     source: Archive
+    local: Archive
     folder: FetchFolder
     jobs: int
-    progress: Progress
-    warn: Callable[[str], object]
-    result: Mirrored
-    _shards: list[int] = field(default_factory=list)
+    index: ArchiveIndex
+    documents: Mapping[str, bytes]
+    revisions: Sequence[Revision] = field(init=False)
+    result: Mirrored = field(init=False)
+    _own_sums: Mapping[str, str] = field(init=False)
+    _shards: list[ShardSummary] = field(default_factory=list)
     _replacing: list[Entry] = field(default_factory=list)
 
-    def run(self) -> Mirrored:
+    def __post_init__(self) -> None:
+        self.revisions = parse_revisions(self.documents.get(REVISIONS), self.source)
+        self.result = Mirrored(self.source.chain_id)
+        self._own_sums = parse_sums(self.local.read(SUMS) or b"")
+
+    def run(self, lake: LakeMirror | None, progress: Progress) -> Mirrored:
         """See `mirror`."""
-        lake = self._lake() if self.source.index().has_lake else None
-        index = self.source.index()
-        shard_bytes = checked_shards(self._local, self.source, index)
-        before = own_index(self._local)
-        total = sum(sums.bytes for sums in index.tables.values())
-        with self.progress("fetching", total) as advance:
+        before = check_same_past(self.local, self.source, self.index, self.revisions)
+        total = sum(sums.bytes for sums in self.index.tables.values())
+        with progress("fetching", total) as advance:
             downloads = Downloads(self.source, self.folder.scratch, advance)
-            for number in index.shards:
-                self._shard(number, shard_bytes(number), before.shards.get(number), downloads)
+            for shard in self.index.shards.values():
+                self._shard(shard, before, downloads)
         self._take_places()
         if lake is not None:
             lake.copy()
             self.result.lake_files, self.result.lake_refused = lake.files, lake.refused
-        self._copy_public_sql()
-        refresh(self._local, ())
+        for name in (PUBLIC_DATABASE, PUBLIC_SQL):
+            self._copy(name, PUBLIC_TYPES[name])
+        refresh(self.local, ())
+        sweep_shards(self.local)
         self._sign()
         return self.result
 
-    @property
-    def _local(self) -> Archive:
-        return Archive(
-            self.folder.store, self.source.chain_id, warehouses=self.source.index().warehouses
-        )
-
-    def _lake(self) -> LakeMirror | None:
-        """The lake, read before the index is: it never has what has no ZIPs."""
-        try:
-            # Whoever fetches ZIPs alone needs none of what reads Parquet.
-            from exporters.mirroring.lake_mirror import LakeMirror
-        except ModuleNotFoundError as error:
-            place, what = self.source.place("lake"), "pip install 'strata[pipeline]'"
-            self.warn(f"{place} is not copied without {error.name}: {what}")
-            return None
-        lake = LakeMirror(self.source, self.folder, self.jobs, self.progress)
-        lake.read()
-        return lake
-
-    def _shard(
-        self, number: int, data: bytes, before: ShardSummary | None, downloads: Downloads
-    ) -> None:
-        """Have the ZIPs of a shard; it waits, unless it is there."""
-        own = {entry.path: entry.sha256 for entry in self._own_entries(number)}
-        entries = self.source.parse_shard(number, data).entries
-        lacking = list(self._lacking(entries, downloads))
+    def _shard(self, shard: ShardSummary, before: ArchiveIndex, downloads: Downloads) -> None:
+        """Have the ZIPs of a shard, then the shard."""
+        entries = self._own_entries(shard.number, before)
+        own_summary = before.shards.get(shard.number)
+        is_there = entries is not None and own_summary and own_summary.sha256 == shard.sha256
+        data = (self.local if is_there else self.source).shard_bytes(shard)
+        own = {entry.path: entry.sha256 for entry in entries or ()}
+        lacking = list(self._lacking(self.source.parse_shard(shard, data).entries, downloads))
         old = [entry for entry in lacking if own.get(entry.path, entry.sha256) != entry.sha256]
-        if self._have_failed(lacking, old, downloads) or self._is_followed(number, data, before):
+        if self._have_failed(lacking, old, downloads):
             return
-        with new_file(self._waiting(shard_path(number))) as file:
-            file.write(data)
-        self._shards.append(number)
-        self._replacing += old
+        hashes = self.local.read(hashes_path(shard.number)) or b""
+        # The list is written after the pages, which a killed mirror may lack.
+        is_listed = self._own_sums.get(shard.path) == shard.sha256
+        is_followed = is_listed and content_sha256(hashes) == shard.hashes_sha256
+        if not (is_there and is_followed):
+            self._shards.append(put_shard(self.local, shard.number, data))
+            self._replacing += old
 
-    def _is_followed(self, number: int, data: bytes, before: ShardSummary | None) -> bool:
-        """Whether a shard is there, and index and hash list are its own."""
-        hashes = self._local.read(hashes_path(number)) or b""
-        return data == self._local.read(shard_path(number)) and (
-            before is not None
-            and before.sha256 == hashlib.sha256(data).hexdigest()
-            and before.hashes_sha256 == hashlib.sha256(hashes).hexdigest()
-        )
-
-    def _own_entries(self, number: int) -> Sequence[Entry]:
+    def _own_entries(self, number: int, before: ArchiveIndex) -> Sequence[Entry] | None:
+        """The entries of the mirror's shard; None if it is damaged."""
         try:
-            return self._local.shard(number).entries
-        except IntegrityError:  # it is written anew
-            return ()
+            return self.local.shard(number, before).entries
+        except IntegrityError:
+            return None
 
     def _lacking(self, entries: Iterable[Entry], downloads: Downloads) -> Iterator[Entry]:
         """The ZIPs that are not there as the index says; those that are count as done."""
@@ -166,13 +185,13 @@ class _Mirror:
             self.result.zips += 1
             self.result.bytes += entry.bytes
             try:
-                published_copy(self._local, entry, self.folder.proofs).prove()
+                published_copy(self.local, entry, self.folder.proofs).prove()
             except DamagedCopyError:
                 yield entry
             else:
                 downloads.advance(entry.bytes)
-                if self._local.store.head(self._local.key(f"{entry.path}.sha256")) is None:
-                    put_hash_file(self._local, entry)
+                if self.local.store.head(self.local.key(f"{entry.path}.sha256")) is None:
+                    put_hash_file(self.local, entry)
 
     def _have_failed(
         self, lacking: Sequence[Entry], old: Sequence[Entry], downloads: Downloads
@@ -187,7 +206,7 @@ class _Mirror:
                     downloads.fetch(entry, self._waiting(entry.path))
                 else:
                     self.folder.take(downloads, self.source.chain_id, entry)
-                    put_hash_file(self._local, entry)
+                    put_hash_file(self.local, entry)
             except DamagedCopyError as damage:
                 return damage
             return None
@@ -205,44 +224,33 @@ class _Mirror:
         return self.folder.scratch / path.rpartition("/")[2]
 
     def _place(self, path: str) -> Path:
-        return self.folder.store.path(self._local.key(path))
+        return self.folder.store.path(self.local.key(path))
 
     def _take_places(self) -> None:
         """Let everything that waits get to its place, and what follows from shards follow."""
-        data = self.source.read(REVISIONS)
-        reasons = {(r.path, r.new_sha256): r.reason for r in parse_revisions(data, self.source)}
-        if data is not None:  # before the ZIPs that it tells of
-            self._write(REVISIONS, data, _JSON)
+        reasons = {(event.path, event.new_sha256): event.reason for event in self.revisions}
+        self._copy(REVISIONS, _JSON)  # before the ZIPs that it tells of
         for entry in self._replacing:
             commit_file(self._waiting(entry.path), self._place(entry.path))
-            put_hash_file(self._local, entry)
+            put_hash_file(self.local, entry)
             self.result.replaced[entry.path] = reasons.get((entry.path, entry.sha256), "not said")
-        for number in self._shards:
-            commit_file(self._waiting(shard_path(number)), self._place(shard_path(number)))
-        refresh(self._local, self._shards)
+        numbers = [shard.number for shard in self._shards]
+        refresh(self.local, numbers, change=lambda index: index.including(self._shards))
 
-    def _copy_public_sql(self) -> None:
-        """Have the statements over the lake, and their database, to the byte, if they are a pair.
-
-        The archive's publisher may be about to replace both; those from before stay until then.
-        """
-        sql, database = map(self.source.read, (PUBLIC_SQL, PUBLIC_DATABASE))
-        if sql is None or database is None:
-            return
-        _, sha256 = unsealed_sql(sql, self.source.place(PUBLIC_SQL))
-        if hashlib.sha256(database).hexdigest() == sha256:
-            self._write(PUBLIC_DATABASE, database, PUBLIC_TYPES[PUBLIC_DATABASE])
-            self._write(PUBLIC_SQL, sql, PUBLIC_TYPES[PUBLIC_SQL])
+    def _copy(self, name: str, content_type: str) -> None:
+        """Have a document to the byte, if the archive lists it."""
+        if (data := self.documents.get(name)) is not None:
+            self._write(name, data, content_type)
 
     def _sign(self) -> None:
         """Have the signatures of documents that are those of the archive to the byte; no others."""
         for name in SIGNATURES:
             path = f"{name}{ENDING}"
             signature = self.source.read(path)
-            if signature is not None and self.source.read(name) == self._local.read(name):
+            if signature is not None and self.source.read(name) == self.local.read(name):
                 self._write(path, signature, _TEXT)
             else:
-                self.folder.store.delete(self._local.key(path))
+                self.folder.store.delete(self.local.key(path))
 
     def _write(self, path: str, data: bytes, content_type: str) -> None:
-        update(self.folder.store, self._local.key(path), lambda _: data, content_type)
+        update(self.folder.store, self.local.key(path), lambda _: data, content_type)

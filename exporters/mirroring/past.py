@@ -7,7 +7,6 @@ archive still has the same, nothing is taken, as if the past had changed.
 
 from __future__ import annotations
 
-import hashlib
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -18,8 +17,7 @@ from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry
 from exporters.archive.index import ArchiveIndex
 from exporters.archive.revisions import REVISIONS, Revision, revisions
-from exporters.archive.shards import shard_path
-from exporters.archive.sound_documents import stored_shards
+from exporters.archive.sound_documents import sound_index
 from exporters.archive.sums import completeness
 from transforms.errors import IntegrityError
 
@@ -32,64 +30,44 @@ class PastChangedError(IntegrityError):
     """An archive has other files than it had before, and its revisions do not say so."""
 
 
-def own_index(local: Archive) -> ArchiveIndex:
-    """The index of a mirror; an empty one where it is damaged, as it is made again."""
-    try:
-        return local.index()
-    except IntegrityError:
-        return ArchiveIndex(local.chain_id)
+def check_same_past(
+    local: Archive, source: Archive, index: ArchiveIndex, events: Sequence[Revision]
+) -> ArchiveIndex:
+    """Compare an archive with its mirror, and return the mirror's index.
 
-
-def checked_shards(local: Archive, source: Archive, index: ArchiveIndex) -> Callable[[int], bytes]:
-    """Hold an archive, which has this index, against what its mirror remembers.
-
-    Returns what gives the bytes of its shards, by number: as they were checked, or of those that
-    the mirror never had, as they are when they are asked for.
-
-    Raises `PastChangedError`, which names what changed; `IntegrityError` where a shard of the
-    archive, or what the mirror remembers, is damaged.
+    `index` and `events` are the archive's index and its revisions. Raises `PastChangedError`, which
+    names what changed; `IntegrityError` where a shard of the archive, or what the mirror remembers,
+    is damaged.
     """
 
     def entries_of(number: int) -> Sequence[Entry]:
-        return local.shard(number).entries
+        return local.shard(number, own).entries
 
-    own = own_index(local)
+    own = sound_index(local)
     differences = [*_height_loss(own, index)]
-    same, changed, pasts = set[int](), dict[int, bytes](), dict[int, Sequence[Entry]]()
-    for number in sorted({*stored_shards(local), *own.shards}):
+    pasts = dict[int, Sequence[Entry]]()
+    for number, before in own.shards.items():
         if number not in index.shards:
-            differences.append(f"index.json names no {shard_path(number)} any more")
-            continue
-        data = source.shard_bytes(number)
-        if data == local.read(shard_path(number)):
-            same.add(number)
-            continue
-        changed[number] = data
-        if number not in own.shards or own.shards[number].sha256 != _sha256(data):
+            differences.append(f"index.json names no {before.path} any more")
+        elif index.shards[number].sha256 != before.sha256:
             pasts[number] = _remembered(local, source, partial(entries_of, number))
-    differences += _unrecorded(local, source, changed, pasts)
+    differences += _unrecorded(local, source, index, events, pasts)
     if differences:
         raise PastChangedError(_refusal(local, source, differences))
-
-    def read(number: int) -> bytes:
-        mine = local.read(shard_path(number)) if number in same else None
-        return mine or changed.get(number) or source.shard_bytes(number)
-
-    return read
+    return own
 
 
 def _unrecorded(
     local: Archive,
     source: Archive,
-    shards: Mapping[int, bytes],
+    index: ArchiveIndex,
+    events: Sequence[Revision],
     pasts: Mapping[int, Sequence[Entry]],
 ) -> Iterator[str]:
     """What changed since the past entries of these shards, and has no revision."""
-    # A revision is written before its file is replaced: so they are read after the shards.
-    events = revisions(source)
     for number, past in pasts.items():
-        entries = source.parse_shard(number, shards[number]).entries
-        yield from _differences(number, entries, past, events)
+        path = index.shards[number].path
+        yield from _differences(path, source.shard(number, index).entries, past, events)
     for event in _remembered(local, source, partial(revisions, local)):
         if event not in events:
             yield f"{REVISIONS} has no more that {event.path} was replaced"
@@ -106,7 +84,7 @@ def _remembered(local: Archive, source: Archive, read: Callable[[], _Memory]) ->
 
 
 def _differences(
-    number: int, entries: Sequence[Entry], past: Sequence[Entry], events: Sequence[Revision]
+    shard_path: str, entries: Sequence[Entry], past: Sequence[Entry], events: Sequence[Revision]
 ) -> Iterator[str]:
     """What of a shard is not as it was, and not on record either."""
     before = {entry.path: entry for entry in past}
@@ -116,9 +94,9 @@ def _differences(
             if not _is_on_record(events, entry, old.sha256):
                 yield f"{entry.path} was {old.sha256} and is {entry.sha256}, without a revision"
         elif replace(entry, segment=old.segment) != old:
-            yield f"{shard_path(number)} says something else of {entry.path}"
+            yield f"{shard_path} says something else of {entry.path}"
     for path in sorted(before.keys() - {entry.path for entry in entries}):
-        yield f"{shard_path(number)} names no {path} any more"
+        yield f"{shard_path} names no {path} any more"
 
 
 def _is_on_record(events: Iterable[Revision], entry: Entry, old_sha256: str) -> bool:
@@ -157,7 +135,3 @@ def _way_out(local: Archive) -> str:
         "Nothing was taken from it, and nothing was changed here; to have it as it is now, too, "
         f"fetch it into another folder: --out {shlex.quote(f'{local.store.describe()}-new')}"
     )
-
-
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()

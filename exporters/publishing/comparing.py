@@ -6,17 +6,17 @@ reading the archive; what the bytes are is for `exporters.verifying` to say.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry, Json, range_of
-from exporters.archive.index import ArchiveIndex
+from exporters.archive.hash_lists import SUMS, parse_sums
+from exporters.archive.index import ShardSummary
 from exporters.archive.json_text import parsed
-from exporters.archive.shards import SHARD_BLOCKS, shard_at, shard_path
-from exporters.archive.sound_documents import is_begun
+from exporters.archive.shards import SHARD_BLOCKS, hashes_path, shard_at
+from exporters.archive.sound_documents import is_begun, sound_index
 from exporters.zip_names import parse_zip_name
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
@@ -36,7 +36,8 @@ class Differences:
     `missing` are entries whose ZIP or hash file is not there, `altered` those whose ZIP has another
     size; `lost` the numbers of shards that are damaged, or gone though the
     index names them; `unnamed` the blocks of ZIPs that no sound shard names; `stale` the shards
-    whose hash list or page is missing, or that the index knows otherwise. `shards` are all numbers,
+    whose hash list or page is missing, or that `SHA256SUMS` does not name as the index does.
+    `shards` are all numbers,
     `zips` counts the entries that were looked at, `tables` those of each segment.
     """
 
@@ -64,28 +65,23 @@ def compare(archive: Archive, progress: Progress) -> Differences:
     sizes = _listed(archive, progress)
     start = len(archive.key(""))
     documents = {info.key[start:] for info in archive.store.list(archive.key("index/"))}
-    try:
-        index = archive.index()
-    except IntegrityError:
-        index = ArchiveIndex(archive.chain_id)  # it is made again from the shards
+    index, sums = sound_index(archive), parse_sums(archive.read(SUMS) or b"")
     # Its hash list tells of a shard that is gone together with the index.
-    stored = map(shard_at, (path.replace(_HASH, ".json") for path in documents))
+    stored = (shard_at(path, of_hashes=True) for path in documents)
     result.shards = sorted({n for n in stored if n is not None}.union(index.shards))
     unnamed = {path for path in sizes if path.endswith(".zip")}
     for count, number in enumerate(result.shards, 1):
-        path = shard_path(number)
-        data = archive.read(path)
-        zips = _zips(archive, number, data)
-        if zips is None:
+        summary = index.shards.get(number)
+        zips = _zips(archive, summary) if summary else None
+        if summary is None or zips is None:
             result.lost.append(number)
         else:
             _compare_zips(archive, number, zips, sizes, result)
             unnamed.difference_update(item["path"] for item in zips)
-        follow = {path.replace(".json", _HASH), path.replace(".json", ".html")}
-        sha256 = hashlib.sha256(data or b"").hexdigest()
-        summary = index.shards.get(number)
-        if not documents >= follow or summary is None or summary.sha256 != sha256:
-            result.stale.append(number)
+            hashes, page = hashes_path(number), f"{summary.stem}.html"
+            named = (sums.get(summary.path), sums.get(hashes))
+            if not documents >= {hashes, page} or named != (summary.sha256, summary.hashes_sha256):
+                result.stale.append(number)
         progress("shards", count, len(result.shards))
     names = (parse_zip_name(path.rpartition("/")[2]) for path in unnamed)
     result.unnamed = {name.blocks for name in names if name and name.chain_id == archive.chain_id}
@@ -107,16 +103,17 @@ def _listed(archive: Archive, progress: Progress) -> dict[str, int]:
     return sizes
 
 
-def _zips(archive: Archive, number: int, data: bytes | None) -> list[Json] | None:
+def _zips(archive: Archive, summary: ShardSummary) -> list[Json] | None:
     """What a shard names, as it stands there, which costs a fifth of entries; None: it is lost."""
 
     def read(document: Json) -> list[Json]:
-        if (document["chain_id"], document["from"]) != (archive.chain_id, number * SHARD_BLOCKS):
+        first = summary.number * SHARD_BLOCKS
+        if (document["chain_id"], document["from"]) != (archive.chain_id, first):
             raise ValueError("it is another shard")
         return list(document["zips"])
 
     try:
-        return None if data is None else parsed(data, archive.place(shard_path(number)), read)
+        return parsed(archive.shard_bytes(summary), archive.place(summary.path), read)
     except IntegrityError:
         return None
 

@@ -1,4 +1,4 @@
-"""Publishing: ZIPs first, then their hash files, then the index, then the pages.
+"""Publishing: ZIPs first, then their hash files, new shards, the index, then the pages.
 
 Each step stands on the ones before it, so a publisher that dies leaves a smaller archive, never a
 wrong one: at worst an object that no entry names yet, which is found there when its segment is
@@ -7,20 +7,25 @@ published again. Doing it again changes nothing. Several publishers may work on 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from functools import partial
 from itertools import islice
 
-from exporters.archive.archive import Archive, update
-from exporters.archive.documents import refresh
+from exporters.archive.archive import Archive
+from exporters.archive.documents import IndexChange, refresh
 from exporters.archive.entries import Entry
 from exporters.archive.hash_lists import SUMS, put_hash_file
+from exporters.archive.index import ArchiveIndex
 from exporters.archive.revisions import Revision, check_present, record
-from exporters.archive.shards import Shard, hashes_path, shard_number, shard_path
+from exporters.archive.shards import Shard, hashes_path, shard_number
+from exporters.archive.sound_documents import INDEX
+from exporters.archive.stored_shards import put_shard, sweep_shards
 from exporters.publishing.replace import Correction, replace_object
 from exporters.publishing.request import PublishRequest
 from transforms.errors import ConflictError, IntegrityError
@@ -111,10 +116,9 @@ def publish_zips(
 
     A ZIP that is not what its request says, or in whose place other bytes stand, counts as failed;
     the rest goes on. With a `correction` such bytes are replaced, one ZIP after the other, so that
-    the revisions have the order of the requests. The index and the pages are written once, at the
-    end, also what follows from `doubtful` shards. Errors of the machine end the run as they are:
-    run it again. Raises `IntegrityError` if a shard is damaged or missing, or the
-    revisions are.
+    the revisions have the order of the requests. What follows from the index, and from `doubtful`
+    shards, is written once, at the end. Errors of the machine end the run as they are: run it
+    again. Raises `IntegrityError` if a shard is damaged or missing, or the revisions are.
     """
     if archive.signer is not None:
         _ = archive.signer.key  # one that cannot be used is said before anything is written
@@ -124,10 +128,12 @@ def publish_zips(
     put = partial(_publish_one, archive, correction)
     shards = set(doubtful)
     while results := _put_some(pending, put, 1 if correction else workers):
-        shards |= name_in_shards(archive, [p.entry for p in results if p.entry])
+        shards |= {shard_number(result.entry.blocks) for result in results if result.entry}
+        refresh(archive, (), [INDEX], _naming(archive, results))
         published += results
     if shards:
         refresh(archive, shards)
+        sweep_shards(archive)
     return PublishReport(tuple(published))
 
 
@@ -149,24 +155,24 @@ def _put_some(
     return results
 
 
-def name_in_shards(archive: Archive, entries: Iterable[Entry]) -> set[int]:
-    """Describe ZIPs that are in place in their shards; returns the numbers of these.
+def _naming(archive: Archive, published: Iterable[Published]) -> IndexChange:
+    """Describe ZIPs that are in place in new shards, and these in the index.
 
-    `refresh` brings everything up to date that follows from it. Raises `IntegrityError` for a shard
-    that is damaged or gone.
+    Raises `IntegrityError` for a shard that is damaged or gone.
     """
-    shards: dict[int, list[Entry]] = {}
-    for entry in entries:
-        shards.setdefault(shard_number(entry.blocks), []).append(entry)
-    for number, fresh in sorted(shards.items()):
+    new_entries = defaultdict[int, list[Entry]](list)
+    for entry in (result.entry for result in published if result.entry):
+        new_entries[shard_number(entry.blocks)].append(entry)
 
-        def change(old: bytes | None, number: int = number, fresh: list[Entry] = fresh) -> bytes:
-            shard = _shard_before(archive, number, old)
-            _record_changes(archive, shard.entries, fresh)
-            return shard.including(fresh).to_bytes()
+    def change(index: ArchiveIndex) -> ArchiveIndex:
+        summaries = []
+        for number, entries in sorted(new_entries.items()):
+            shard = _shard_before(archive, number, index)
+            _record_changes(archive, shard.entries, entries)
+            summaries.append(put_shard(archive, number, shard.including(entries).to_bytes()))
+        return index.including(summaries)
 
-        update(archive.store, archive.key(shard_path(number)), change, "application/json")
-    return set(shards)
+    return change
 
 
 def _record_changes(archive: Archive, before: Iterable[Entry], fresh: Iterable[Entry]) -> None:
@@ -179,39 +185,27 @@ def _record_changes(archive: Archive, before: Iterable[Entry], fresh: Iterable[E
             record(archive, Revision(entry.path, old, entry.sha256, _REASON, now))
 
 
-def _shard_before(archive: Archive, number: int, old: bytes | None) -> Shard:
-    """A shard from its bytes; an empty one where nothing was ever in it."""
-    if old is not None:
-        return archive.parse_shard(number, old)
-    if _was_there(archive, number):
-        place = archive.place(shard_path(number))
-        raise IntegrityError(f"{place} is gone: strata publish makes it again")
-    return Shard(archive.chain_id, number)
+def _shard_before(archive: Archive, number: int, index: ArchiveIndex) -> Shard:
+    """Return the index's shard, or an empty one for blocks that never had one."""
+    hashes = archive.key(hashes_path(number))
+    if number not in index.shards and archive.store.head(hashes) is not None:
+        place = archive.store.describe(hashes)
+        raise IntegrityError(f"the shard of {place} is gone: strata publish makes it again")
+    return archive.shard(number, index)
 
 
 def begin_again(archive: Archive, number: int) -> None:
     """Put an empty shard in the place of a lost one, so that its ZIPs can be published again."""
 
-    def change(old: bytes | None) -> bytes:
-        try:
-            if old is not None:
-                archive.parse_shard(number, old)
-                return old  # another publisher was faster
-        except IntegrityError:
-            pass
-        return Shard(archive.chain_id, number).to_bytes()
+    def change(index: ArchiveIndex) -> ArchiveIndex:
+        with suppress(IntegrityError):
+            if number in index.shards:
+                archive.shard(number, index)
+                return index  # another publisher was faster
+        empty = Shard(archive.chain_id, number).to_bytes()
+        return index.including([put_shard(archive, number, empty)])
 
-    update(archive.store, archive.key(shard_path(number)), change, "application/json")
-
-
-def _was_there(archive: Archive, number: int) -> bool:
-    """Whether an absent shard was once there, by what follows from it."""
-    try:
-        if number in archive.index().shards:
-            return True
-    except IntegrityError:
-        pass  # it says nothing
-    return archive.store.head(archive.key(hashes_path(number))) is not None
+    refresh(archive, (), [INDEX], change)
 
 
 def _publish_one(

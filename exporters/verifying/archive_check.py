@@ -22,7 +22,7 @@ from exporters.archive.hash_lists import ENDING, SIGNATURES
 from exporters.archive.index import ArchiveIndex, ShardSummary
 from exporters.archive.public_sql import PUBLIC_TYPES
 from exporters.archive.revisions import REVISIONS
-from exporters.archive.shards import shard_at, shard_blocks, shard_path
+from exporters.archive.shards import Shard, shard_at, shard_blocks
 from exporters.archive.sound_documents import chain_keys, sound_index
 from exporters.archive.sums import completeness, total
 from exporters.verifying.named_files import NamedFiles
@@ -37,7 +37,6 @@ from transforms.verifying.findings import (
     Finding,
     Problem,
     Remedy,
-    present,
     read_findings,
     tally,
 )
@@ -80,12 +79,14 @@ class ArchiveCheck:
         sums = total(index.tables.values() if index else ())
         self.verification.expect(Kind.ZIPS, sums.zips, sums.bytes)
         infos = {info.key: info for info in archive.store.list(archive.key("index/"))}
-        there = (shard_at(key.removeprefix(archive.key(""))) for key in infos)
-        for number in sorted({*shards, *(number for number in there if number is not None)}):
-            fact = self._fact(number, shards.get(number), infos)
+        # Publishers remove shards that newer ones replaced.
+        start = len(archive.key(""))
+        self.named.add(key for key in infos if shard_at(key[start:]) is not None)
+        for summary in shards.values():
+            fact = self._fact(summary, infos)
             if self.verification.is_known(fact):
                 continue
-            if not (yield from tally(self._shard(number, sound))):
+            if not (yield from tally(self._shard(summary, sound))):
                 facts.append(fact)
         self.named.add([*chain_keys(archive), *map(archive.key, _OTHER_DOCUMENTS)])
         if index is not None and self.holding is not None:
@@ -94,17 +95,15 @@ class ArchiveCheck:
         if not (yield from tally(chain_findings(archive, sound))):
             self.verification.proven.update(facts)
 
-    def _fact(
-        self, number: int, summary: ShardSummary | None, infos: Mapping[str, ObjectInfo]
-    ) -> str:
+    def _fact(self, summary: ShardSummary, infos: Mapping[str, ObjectInfo]) -> str:
         """What is said of a shard without a look at it; its documents are named."""
-        archive = self.archive
-        keys = [archive.key(shard_path(number))]
-        keys += (document.key for document in shard_documents(archive, number))
+        archive, number = self.archive, summary.number
+        keys = [archive.key(summary.path)]
+        keys += (document.key for document in shard_documents(archive, number, archive.shard))
         self.named.add(keys)
         listed = [(info.size, info.version) for info in map(infos.get, keys) if info]
         compared = [*map(str, intersection((shard_blocks(number),), self._comparable))]
-        said = json.dumps([keys, listed, summary and summary.row, compared])
+        said = json.dumps([keys, listed, summary.row, compared])
         return f"{keys[0]} {hashlib.sha256(said.encode()).hexdigest()}"
 
     @cached_property
@@ -113,25 +112,23 @@ class ArchiveCheck:
         volumes = self.holding.catalog.snapshot.history if self.holding else ()
         return union(volume.blocks for volume in volumes)
 
-    def _shard(self, number: int, sound: list[int]) -> Iterator[Finding]:
+    def _shard(self, summary: ShardSummary, sound: list[int]) -> Iterator[Finding]:
         """Read a shard and its ZIPs."""
-        archive, place = self.archive, shard_path(number)
-        entries: list[Entry] = []
+        archive, number, place = self.archive, summary.number, summary.path
+        shards: list[Shard] = []
 
         def read() -> str:
-            data = present(archive.read(place), place)
-            entries.extend(archive.parse_shard(number, data).entries)
+            if archive.store.head(archive.key(place)) is None:
+                raise FileNotFoundError(place)
+            shards.append(archive.parse_shard(summary, archive.shard_bytes(summary)))
             return ""
 
-        findings = read_findings(archive.place(place), read, PUBLISH)
-        yield from findings
-        if findings:
-            return
-        self.named.add_zips(archive.key(entry.path) for entry in entries)
-        yield from self._zips(number, entries)
-        sound.append(number)
-        # Now, as the shard was just read: to read one takes as long as all else with it.
-        yield from shard_findings(archive, number)
+        yield from read_findings(archive.place(place), read, PUBLISH)
+        for shard in shards:
+            self.named.add_zips(archive.key(entry.path) for entry in shard.entries)
+            yield from self._zips(number, shard.entries)
+            sound.append(number)
+            yield from shard_findings(archive, shard)
 
     def _zips(self, number: int, entries: Sequence[Entry]) -> Iterator[Finding]:
         """Read ZIPs; each worker of the pool reads one at a time."""

@@ -15,6 +15,7 @@ from exporters.archive.documents import (
 from exporters.archive.hash_lists import ENDING, SIGNATURES, SUMS, parse_sums
 from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL, unsealed_sql
 from exporters.archive.revisions import REVISIONS, parse_revisions
+from exporters.archive.shards import Shard
 from exporters.signing_keys import PublicKey, check_signature
 from transforms.errors import IntegrityError
 from transforms.stores.store import content_sha256
@@ -25,9 +26,9 @@ _PUBLISH_SQL = Remedy(PUBLISH.commands, "with STRATA_PUBLIC_URL set")
 _SIGN = Remedy(PUBLISH.commands, "with STRATA_SIGNING_KEY set to the right key")
 
 
-def shard_findings(archive: Archive, number: int) -> Iterator[Finding]:
+def shard_findings(archive: Archive, shard: Shard) -> Iterator[Finding]:
     """Compute what follows from a sound shard alone, and compare it with what is there."""
-    for document in shard_documents(archive, number):
+    for document in shard_documents(archive, shard.number, lambda _: shard):
         yield from _document_findings(archive, document)
 
 
@@ -40,7 +41,7 @@ def chain_findings(archive: Archive, numbers: Sequence[int]) -> Iterator[Finding
     read = partial(_revisions_problem, archive)
     findings = read_findings(archive.place(REVISIONS), read, _PUT_BACK)
     yield from findings
-    last = Wave.SHARDS if findings else Wave.SIGNATURES
+    last = Wave.INDEX if findings else Wave.SIGNATURES
     for document in chain_documents(archive, numbers):
         if document.wave > last:
             return

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
 from exporters.archive.entries import Entry
-from exporters.archive.shards import shard_number, shard_path
+from exporters.archive.shards import shard_number, shard_stem
 from exporters.archive.sound_documents import is_complete
 from exporters.publishing.comparing import Differences
 from exporters.publishing.publication import Outcome, Published, PublishReport, begin_again
@@ -63,7 +63,7 @@ def _begin_shards(
     for number in differences.lost:
         named = union(run for run in differences.unnamed if shard_number(run) == number)
         if lacking := difference(named, union(segments)):
-            place = archive.place(shard_path(number))
+            place = archive.place(f"{shard_stem(number)}.*.json")
             what = ", ".join(map(str, lacking[:3]))
             reason = (
                 f"{place} is damaged or gone, and blocks {what} of its ZIPs are not loaded: load "

@@ -14,7 +14,7 @@ from exporters.archive.entries import Entry
 from exporters.archive.hash_lists import SUMS, parse_sums
 from exporters.archive.index import ArchiveIndex
 from exporters.archive.lake_place import MANIFESTS, STATE_MANIFEST
-from exporters.archive.shards import shard_blocks, shard_number, shard_path
+from exporters.archive.shards import shard_blocks, shard_number
 from exporters.lake.lake_files import Lake
 from exporters.lake.publication.state_tables import is_state_due
 from pipelines.site.site import Site, at_one_look
@@ -59,7 +59,7 @@ def corrected_segments(site: Site, catalog: Catalog, index: ArchiveIndex) -> lis
     for number, shard in index.shards.items():
         blocks = shard_blocks(number)
         manifests = " ".join(volume.key for volume in catalog.volumes_over(blocks)).encode()
-        place = f"texts of {archive.place(shard_path(number))}"
+        place = f"texts of {archive.place(shard.stem)}"
         proof = Proof(place, hashlib.sha256(manifests).hexdigest(), shard.sha256)
         if not manifests or proofs.find(proof.place, proof.state, proof.recorded):
             continue

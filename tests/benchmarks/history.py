@@ -13,9 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from exporters.archive.archive import Archive
 from exporters.archive.entries import Csv, Entry, SegmentSource, entry_json, schemas_json
 from exporters.archive.json_text import written
-from exporters.archive.shards import SHARD_BLOCKS, shard_path
+from exporters.archive.shards import SHARD_BLOCKS
+from exporters.archive.stored_shards import put_shard
 from exporters.zip_names import csv_name, zip_name
 from exporters.zips.part_zip import write_part_zip
 from exporters.zips.parts import read_parts
@@ -26,6 +28,7 @@ from tests.end_to_end.volumes_kit import bare_volume
 from transforms.block_range import BlockRange
 from transforms.objects import ObjectInfo
 from transforms.segments.segment_name import SegmentName
+from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import content_sha256
 from transforms.tables.registry import HISTORY_TABLES, TableSchema, known_table
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
@@ -138,7 +141,7 @@ def _make_archive(root: Path, segments: int, schemas: dict[str, TableSchema]) ->
             "zips": ["entries"],
         }
         text = written(document).replace(b'"entries"', ",\n".join(entries).encode())
-        (root / CHAIN / shard_path(number)).write_bytes(resealed(text))
+        put_shard(Archive(FolderStore(root), CHAIN), number, resealed(text))
 
 
 def _line(entry: Entry) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from exporters.archive.documents import refresh
-from exporters.archive.sound_documents import stored_shards
+from exporters.archive.stored_shards import stored_shards
 from exporters.zip_names import zip_name
 from pipelines.settings import Settings
 from pipelines.site.completing import complete_archive

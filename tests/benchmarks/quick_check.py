@@ -20,7 +20,8 @@ from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
 from exporters.archive.entries import Csv, Entry, SegmentSource
 from exporters.archive.hash_lists import hash_line
-from exporters.archive.shards import Shard, shard_number, shard_path
+from exporters.archive.shards import Shard, shard_number
+from exporters.archive.stored_shards import put_shard
 from exporters.locations import Locations
 from exporters.zip_names import csv_name, zip_name
 from exporters.zips.runs import Run
@@ -76,7 +77,7 @@ def _publish(settings: Locations) -> None:
     zips = _copies(Path(settings.archive).parent / "zip")
     for number, entries in shards.items():
         shard = Shard(CHAIN, number, tuple(entries))
-        (folder / shard_path(number)).write_bytes(shard.to_bytes())
+        put_shard(archive, number, shard.to_bytes())
         for entry in entries:
             os.link(next(zips), folder / entry.path)
             (folder / f"{entry.path}.sha256").write_bytes(hash_line(entry))

@@ -19,7 +19,8 @@ from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
 from exporters.archive.entries import Csv, Entry, SegmentSource, entry_json, schemas_json
 from exporters.archive.json_text import written
-from exporters.archive.shards import shard_blocks, shard_number, shard_path
+from exporters.archive.shards import shard_blocks, shard_number
+from exporters.archive.stored_shards import put_shard
 from exporters.zip_names import csv_name, zip_name
 from exporters.zips.runs import Run
 from pipelines.settings import Settings
@@ -144,7 +145,7 @@ def _make_archive(place: Place) -> None:
             "zips": ["entries"],
         }
         text = written(document).replace(b'"entries"', ",\n".join(found).encode())
-        (root / CHAIN / shard_path(number)).write_bytes(resealed(text))
+        put_shard(Archive(FolderStore(root), CHAIN), number, resealed(text))
     # An index that is not there is made from all shards; pages are made of one shard only.
     refresh(Archive(FolderStore(root), CHAIN), [max(shards)])
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.archive_kit import without_old_shards
 from tests.faults.children import in_child, use
 from tests.faults.commands import run_strata
 from tests.lake_readers import active_files
@@ -138,6 +139,7 @@ def archive_files(place: Place) -> dict[str, bytes]:
         and "lake" not in path.parts
         and not any(part.startswith(".") for part in path.parts)
     }
+    files = without_old_shards(files)
     for log in sorted(place.archive.glob(f"*/lake/*/{DELTA_LOG}")):
         for path in active_files(log.parent):  # deltalake does not work in forks of who opened it
             blocks = path.name.partition(".")[0]

@@ -139,7 +139,9 @@ MUTANTS = (
         "the index has the entry before the ZIP is there",
         _PUBLICATION,
         "    entry = request.entry()\n",
-        "    entry = request.entry()\n    name_in_shards(archive, [entry])\n",
+        "    entry = request.entry()\n"
+        "    early = [Published(entry.path, Outcome.CREATED, entry)]\n"
+        "    refresh(archive, (), [INDEX], _naming(archive, early))\n",
     ),
     _one(
         "a ZIP gets no hash file",
@@ -150,8 +152,8 @@ MUTANTS = (
     _one(
         "a shard forgets the entries that it had",
         _PUBLICATION,
-        "return shard.including(fresh).to_bytes()",
-        "return Shard(archive.chain_id, number).including(fresh).to_bytes()",
+        "put_shard(archive, number, shard.including(entries).to_bytes())",
+        "put_shard(archive, number, Shard(archive.chain_id, number).including(entries).to_bytes())",
     ),
     _one(
         "a segment counts as published once one table is",

@@ -19,6 +19,7 @@ from tests.archive_kit import (
     copied_archive,
     resealed,
     segment_requests,
+    shard_file,
 )
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
@@ -52,7 +53,7 @@ def test_an_archive_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:
     archive = Archive(FolderStore(tmp_path), CHAIN)
     assert archive.index().shards == {}
     assert archive.shard(0).entries == ()
-    assert list(archive.entries("orders", BlockRange(0, 10**9))) == []
+    assert list(archive.entries("orders", BlockRange(0, 10**9), archive.index())) == []
     assert chains(archive.store) == ()
 
 
@@ -68,11 +69,12 @@ def test_an_archive_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:
 def test_entries_are_found_by_their_blocks(
     archive: Archive, blocks: BlockRange, expected: list[str]
 ) -> None:
-    assert [str(entry.blocks) for entry in archive.entries("orders", blocks)] == expected
+    entries = archive.entries("orders", blocks, archive.index())
+    assert [str(entry.blocks) for entry in entries] == expected
 
 
 def test_a_published_zip_reads_with_its_hash_as_its_version(archive: Archive) -> None:
-    (entry,) = archive.entries("orders", BlockRange(31, 31))
+    (entry,) = archive.entries("orders", BlockRange(31, 31), archive.index())
     source = archive.source(entry)
     assert (source.version, source.size) == (entry.sha256, entry.bytes)
 
@@ -132,10 +134,9 @@ def test_a_damaged_document_is_made_again_from_what_is_there(
 def test_into_a_damaged_shard_nothing_is_published(
     archive: Archive, tmp_path: Path, damage: str
 ) -> None:
-    key = f"{CHAIN}/index/000000000.json"
-    damage_document(archive, key, damage)
+    damage_document(archive, archive.key(shard_file(archive)), damage)
     before = contents(archive.store)
-    with pytest.raises(IntegrityError, match=r"000000000\.json is .*: strata publish"):
+    with pytest.raises(IntegrityError, match=r"000000000\.\w+\.json .*: .*strata publish"):
         publish_zips(archive, segment_requests(tmp_path, 1, 10, THREE))
     assert contents(archive.store) == before
 

@@ -206,7 +206,7 @@ def test_the_documented_fields_are_there() -> None:
     assert index["tables"]["orders"]["covered"] == [{"from": 1, "to": 1000}]
     assert index["tables"]["trades"]["zips"] == 0
     (listed,) = index["shards"]
-    assert listed["path"] == "index/000000000.json"
+    assert listed["path"] == f"index/000000000.{listed['sha256'][:16]}.json"
     assert listed["bytes"] == len(shard.to_bytes())
     assert listed["sha256"] == hashlib.sha256(shard.to_bytes()).hexdigest()
 
@@ -297,7 +297,7 @@ def test_an_index_of_a_later_format_asks_for_a_later_release() -> None:
 
 
 def test_shards_sort_as_text_like_their_blocks() -> None:
-    paths = [shard_path(number) for number in (0, 1, 4, 5, 50, 1124)]
+    paths = [shard_path(number, "ab" * 32) for number in (0, 1, 4, 5, 50, 1124)]
     assert paths == sorted(paths)
     assert shard_number(BlockRange(SHARD_BLOCKS - 1, SHARD_BLOCKS)) == 0
     assert shard_number(BlockRange(SHARD_BLOCKS, SHARD_BLOCKS)) == 1

@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from exporters.archive.archive import Archive
 from exporters.exports.copies import DamagedCopyError
 from exporters.fetching.fetch_folder import FetchFolder, choose_chain, opened_archive
 from exporters.fetching.range_fetch import RangeFetch, fetch_range
 from exporters.fetching.range_plan import choose_blocks
-from tests.archive_kit import CHAIN
+from tests.archive_kit import CHAIN, name_shard, shard_file
 from tests.exporters.fetching.archives import make_archive
 from tests.fault_proxy import CUT_THE_ANSWER, FLIP_THE_ANSWER, FaultProxy, Request
 from tests.web_kit import web_server
@@ -249,9 +250,10 @@ def test_a_zip_that_is_sound_nowhere_ends_it_with_its_name(
 def test_an_index_that_lies_writes_nowhere_else(
     archive: Path, out: Path, tmp_path: Path, old: str, new: str, what: str
 ) -> None:
-    shard = archive / CHAIN / "index" / "000000000.json"
-    text = re.sub(r',\n"sha256":"[0-9a-f]{64}"\n\}\n\Z', "\n}\n", shard.read_text())
-    shard.write_bytes(seal_text(re.sub(old, new, text).encode()))
+    source = Archive(FolderStore(archive), CHAIN)
+    text = (source.read(shard_file(source)) or b"").decode()
+    text = re.sub(r',\n"sha256":"[0-9a-f]{64}"\n\}\n\Z', "\n}\n", text)
+    name_shard(source, seal_text(re.sub(old, new, text).encode()))
     with web_server(archive) as url, pytest.raises(IntegrityError, match=what):
         fetch(url, out)
     assert {path.name for path in tmp_path.iterdir()} <= {"source", "out"}

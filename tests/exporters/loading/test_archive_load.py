@@ -24,7 +24,7 @@ from pipelines.sample_history import copy_sample
 from pipelines.site.lake_publishing import publish_missing
 from pipelines.site.site import Site
 from pipelines.site.site_check import verify_site
-from tests.archive_kit import without_records
+from tests.archive_kit import without_old_shards, without_records
 from tests.command_kit import run_strata
 from tests.fault_proxy import CUT_THE_ANSWER, FLIP_THE_ANSWER, STALL, FaultProxy, Request
 from tests.pipelines.kit import make_segment, site_settings
@@ -150,7 +150,8 @@ def _files(archive: Path) -> dict[str, str]:
         for path in archive.rglob("*")
         if path.is_file() and "_delta_log" not in path.parts
     }
-    return {path: hashlib.sha256(data).hexdigest() for path, data in without_records(files).items()}
+    compared = without_records(without_old_shards(files))
+    return {path: hashlib.sha256(data).hexdigest() for path, data in compared.items()}
 
 
 def _outside_of_the_lake(files: dict[str, str]) -> dict[str, str]:

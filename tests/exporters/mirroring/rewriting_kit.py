@@ -22,11 +22,11 @@ from exporters.archive.entries import Entry, Json
 from exporters.archive.index import ArchiveIndex, index_bytes
 from exporters.archive.json_text import FORMAT, written
 from exporters.archive.revisions import REVISIONS, Revision, record
-from exporters.archive.shards import Shard, shard_path
+from exporters.archive.shards import Shard
 from exporters.publishing.publication import publish_zips
 from exporters.publishing.replace import Correction
 from exporters.zip_names import csv_name, zip_name
-from tests.archive_kit import CHAIN, part_request, segment_requests
+from tests.archive_kit import CHAIN, forge_shard, list_documents, part_request, segment_requests
 from transforms.block_range import BlockRange
 from transforms.errors import StrataError
 from transforms.stores.folder_store import FolderStore
@@ -72,6 +72,7 @@ class Rewriting:
             work(self)
         except (StrataError, _NothingLeftError):
             assert not self.is_honest, self.steps
+        list_documents(self.archive)
 
     # --- what a publisher does
 
@@ -130,11 +131,10 @@ class Rewriting:
 
     def drop_a_shard(self) -> None:
         shards = dict(self.archive.index().shards)
-        number = self._choice(list(shards))
-        del shards[number]
+        shard = shards.pop(self._choice(list(shards)))
         self._put_index(ArchiveIndex(CHAIN, shards=shards).including(()))
         if self._dice.random() < 0.5:
-            self._put(shard_path(number), None)
+            self._put(shard.path, None)
 
     def lower_the_height(self) -> None:
         """Say less in the head of the index, and leave its shards."""
@@ -172,7 +172,7 @@ class Rewriting:
         return [e for number in self._numbers() for e in self.archive.shard(number).entries]
 
     def _numbers(self) -> list[int]:
-        return [n for n in range(3) if self.archive.read(shard_path(n)) is not None]
+        return [*self.archive.index().shards]
 
     def _blocks(self) -> list[BlockRange]:
         return [entry.blocks for entry in self._entries()] or [BlockRange(1, 20_010)]
@@ -195,9 +195,7 @@ class Rewriting:
                 self._put_shard(Shard(CHAIN, number, changed))
 
     def _put_shard(self, shard: Shard) -> None:
-        self._put(shard_path(shard.number), shard.to_bytes())
-        if self._dice.random() < 0.5:  # or the index still has the hash of the shard before
-            refresh(self.archive, [shard.number])
+        forge_shard(self.archive, shard, is_followed=self._dice.random() < 0.5)
 
     def _put_index(self, index: ArchiveIndex) -> None:
         self._put("index.json", index_bytes(index))

@@ -27,7 +27,15 @@ from exporters.signing_keys import Signer, read_public_key
 from exporters.verifying.verify_documents import signature_findings
 from pipelines.commands.failures import exit_code
 from pipelines.commands.group import strata
-from tests.archive_kit import CHAIN, THREE, contents, part_request, segment_requests, verify_archive
+from tests.archive_kit import (
+    CHAIN,
+    THREE,
+    contents,
+    part_request,
+    segment_requests,
+    shard_file,
+    verify_archive,
+)
 from tests.exporters.fetching.archives import make_archive
 from tests.fault_proxy import STALL, FaultProxy, Request
 from tests.minisign_kit import PUBLIC_KEY, SECRET_KEY
@@ -130,7 +138,7 @@ def test_what_was_lost_or_damaged_in_a_mirror_is_fetched_again(
     lost.unlink()
     damaged.write_bytes(b"damaged")
     lost.with_name(f"{lost.name}.sha256").unlink()
-    (out / CHAIN / "index" / "000020000.json").write_text("{}")
+    (out / CHAIN / shard_file(archive, 1)).write_text("{}")
     (out / CHAIN / "index.html").unlink()
 
     assert len(mirrored(door.url, out).fetched) == 2

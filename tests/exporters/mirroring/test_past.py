@@ -13,18 +13,24 @@ import pytest
 from click.testing import CliRunner
 
 from exporters.archive.archive import Archive
-from exporters.archive.documents import refresh
 from exporters.archive.index import ArchiveIndex, index_bytes
 from exporters.archive.json_text import FORMAT, written
 from exporters.archive.revisions import REVISIONS
-from exporters.archive.shards import Shard, shard_path
+from exporters.archive.shards import Shard
 from exporters.mirroring.mirror import mirror
 from exporters.mirroring.past import PastChangedError
 from exporters.publishing.publication import publish_zips
 from exporters.publishing.replace import Correction
 from pipelines.commands.failures import exit_code
 from pipelines.commands.group import strata
-from tests.archive_kit import CHAIN, contents, part_request, segment_requests
+from tests.archive_kit import (
+    CHAIN,
+    contents,
+    forge_shard,
+    list_documents,
+    part_request,
+    segment_requests,
+)
 from tests.exporters.mirroring.rewriting_kit import START, TABLES, small_archive
 from transforms.errors import IntegrityError
 from transforms.stores.folder_store import FolderStore
@@ -82,21 +88,18 @@ def undo_replacement(archive: Archive, folder: Path) -> None:
         states.append((archive.shard(0), archive.read(_FILE)))
     shard, data = states[0]
     put(archive, _FILE, data)
-    put(archive, shard_path(0), shard.to_bytes())
-    refresh(archive, [0])
+    forge_shard(archive, shard)
 
 
 def remove_file(archive: Archive, _: Path) -> None:
     kept = [entry for entry in archive.shard(0).entries if entry.path != _FILE]
-    put(archive, shard_path(0), Shard(CHAIN, 0, tuple(kept)).to_bytes())
-    refresh(archive, [0])
+    forge_shard(archive, Shard(CHAIN, 0, tuple(kept)))
 
 
 def say_something_else(archive: Archive, _: Path) -> None:
     first, *others = archive.shard(0).entries
     first = replace(first, csv=replace(first.csv, sha256="0" * 64))
-    put(archive, shard_path(0), Shard(CHAIN, 0, (first, *others)).to_bytes())
-    refresh(archive, [0])
+    forge_shard(archive, Shard(CHAIN, 0, (first, *others)))
 
 
 def drop_shard(archive: Archive, _: Path) -> None:
@@ -118,11 +121,12 @@ def rewrite_reason(archive: Archive, _: Path) -> None:
     put(archive, REVISIONS, written({"format": FORMAT, "chain_id": CHAIN, "revisions": rows}))
 
 
+_SHARD_NAME = r"index/000000000\.[0-9a-f]{16}\.json"
 _REWRITINGS: dict[str, tuple[Callable[[Archive, Path], None], str]] = {
     "a file": (change_file, rf"{_FILE} was [0-9a-f]{{64}} and is [0-9a-f]{{64}}, without a revis"),
     "back": (undo_replacement, rf"{_FILE} was [0-9a-f]{{64}} and is [0-9a-f]{{64}}, without a rev"),
-    "a file is gone": (remove_file, rf"index/000000000.json names no {_FILE} any more\."),
-    "what is said of it": (say_something_else, "index/000000000.json says something else of "),
+    "a file is gone": (remove_file, rf"{_SHARD_NAME} names no {_FILE} any more\."),
+    "what is said of it": (say_something_else, f"{_SHARD_NAME} says something else of "),
     "a shard": (drop_shard, "last block was 20010 and is 20; index.json names no index/000020000"),
     "the index": (
         empty_index,
@@ -140,6 +144,7 @@ def test_an_archive_whose_past_changed_is_refused_by_name_and_the_way_out_leads_
     change, message = _REWRITINGS[what]
     publish_zips(archive, segment_requests(folder, 20_011, 20_020, TABLES))  # what would be new
     change(archive, folder)
+    list_documents(archive)
     before = contents(FolderStore(out))
     fetch = ["fetch", str(folder / "archive"), "--all", "--out", str(out)]
 
@@ -160,12 +165,11 @@ def test_an_archive_whose_past_changed_is_refused_by_name_and_the_way_out_leads_
 def test_it_is_taken_again_when_its_past_is_as_it_was(
     archive: Archive, folder: Path, out: Path
 ) -> None:
-    shard = archive.read(shard_path(0))
+    shard = archive.shard(0)
     remove_file(archive, folder)
     with pytest.raises(PastChangedError):
         mirror(archive, out)
-    put(archive, shard_path(0), shard)
-    refresh(archive, [0])
+    forge_shard(archive, shard)
     publish_zips(archive, segment_requests(folder, 21, 30, TABLES))
     assert len(mirror(archive, out).fetched) == 2
     assert contents(FolderStore(out)) == contents(archive.store)
@@ -174,7 +178,7 @@ def test_it_is_taken_again_when_its_past_is_as_it_was(
 def test_no_more_than_three_changes_are_named_and_the_others_counted(
     archive: Archive, out: Path
 ) -> None:
-    put(archive, shard_path(0), Shard(CHAIN, 0).to_bytes())
+    forge_shard(archive, Shard(CHAIN, 0))
     with pytest.raises(PastChangedError, match=r"orders-1-10\.zip any more; and 1 more\. If th"):
         mirror(archive, out)
 
@@ -183,13 +187,12 @@ def test_no_more_than_three_changes_are_named_and_the_others_counted(
 
 
 def damage(out: Path, *paths: str) -> None:
-    for path in paths:
-        place = out / CHAIN / path
+    for place in (place for path in paths for place in (out / CHAIN).glob(path)):
         place.chmod(0o644)
         place.write_bytes(place.read_bytes()[: place.stat().st_size // 2])
 
 
-_SHARD, _HASHES = "index/000000000.json", "index/000000000.sha256"
+_SHARD, _HASHES = "index/000000000.*.json", "index/000000000.sha256"
 
 
 def test_a_damaged_memory_of_a_past_that_is_the_same_is_mended(archive: Archive, out: Path) -> None:
@@ -224,12 +227,11 @@ def test_who_was_killed_amid_shards_still_remembers_the_newest_one(
     archive: Archive, folder: Path, out: Path
 ) -> None:
     """The list of hashes is that of the shard before, to which the archive goes back."""
-    before, sums = archive.read(shard_path(0)), (out / CHAIN / "SHA256SUMS").read_bytes()
+    before, sums = archive.shard(0), (out / CHAIN / "SHA256SUMS").read_bytes()
     publish_zips(archive, segment_requests(folder, 21, 30, TABLES))
     mirror(archive, out)
     (out / CHAIN / "SHA256SUMS").unlink()
     (out / CHAIN / "SHA256SUMS").write_bytes(sums)
-    put(archive, shard_path(0), before)
-    refresh(archive, [0])
+    forge_shard(archive, before)
     with pytest.raises(PastChangedError, match=r"names no .*-21-30\.zip any more"):
         mirror(archive, out)

@@ -18,11 +18,10 @@ from exporters.zip_names import csv_name, zip_name
 from exporters.zips.part_zip import write_part_zip
 from exporters.zips.reader import read_members
 from exporters.zips.sources import LocalSource
-from tests.archive_kit import CHAIN, part_request, schema, segment_source
+from tests.archive_kit import CHAIN, part_request, schema, segment_source, shard_file
 from transforms.block_range import BlockRange
 from transforms.stores.folder_store import FolderStore
 
-SHARD = f"{CHAIN}/index/000000000.json"
 _HASH = "\\x" + "ab" * 32
 
 
@@ -90,7 +89,7 @@ def archive(tmp_path: Path) -> Archive:
 
 
 def test_shard_index_and_page_say_them(archive: Archive) -> None:
-    zips = json.loads(archive.store.read(SHARD))["zips"]
+    zips = json.loads(archive.store.read(archive.key(shard_file(archive))))["zips"]
     said = {(entry["table"], entry["from"]): entry["csv"].get("last_time") for entry in zips}
     assert said == {
         ("blocks", 1): "2023-06-01T00:00:02.000000Z",

@@ -20,7 +20,10 @@ from tests.archive_kit import (
     CHAIN,
     THREE,
     copied_archive,
+    forge_shard,
+    name_shard,
     segment_requests,
+    shard_file,
     verify_archive,
 )
 from transforms.stores.folder_store import FolderStore
@@ -28,7 +31,6 @@ from transforms.verifying.findings import Problem
 from transforms.verifying.verification import Kind, Verification
 
 ORDERS = f"{CHAIN}/orders/net-1-orders-1-10.zip"
-SHARD = f"{CHAIN}/index/000000000.json"
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +58,7 @@ def file(archive: Archive, key: str) -> Path:
 
 def rewritten(archive: Archive, change: Callable[[Shard], Shard]) -> None:
     """Change the entries, and everything that follows from them: a lie without a seam."""
-    shard = change(archive.shard(0))
-    file(archive, SHARD).write_bytes(shard.to_bytes())
-    refresh(archive, [0])
+    forge_shard(archive, change(archive.shard(0)))
 
 
 def test_a_sound_archive_has_no_findings_and_every_zip_is_read(archive: Archive) -> None:
@@ -228,21 +228,21 @@ def test_wrong_sums_in_the_index_are_found(archive: Archive) -> None:
 def test_a_damaged_shard_is_named_and_nothing_is_called_an_orphan_for_it(archive: Archive) -> None:
     for info in archive.store.list():
         os.utime(file(archive, info.key), (0, 0))
-    file(archive, SHARD).write_bytes(b"{")
-    assert found(archive) == [(Problem.DAMAGED, SHARD)]
+    shard = archive.key(shard_file(archive))
+    file(archive, shard).write_bytes(b"{")
+    assert found(archive) == [(Problem.DAMAGED, shard)]
 
 
 def test_a_shard_that_is_gone_is_missed(archive: Archive, tmp_path: Path) -> None:
     publish_zips(archive, segment_requests(tmp_path, 20001, 20010, THREE))
-    file(archive, f"{CHAIN}/index/000020000.json").unlink()
-    assert found(archive)[0] == (Problem.MISSING, f"{CHAIN}/index/000020000.json")
+    shard = archive.key(shard_file(archive, 1))
+    file(archive, shard).unlink()
+    assert found(archive)[0] == (Problem.MISSING, shard)
 
 
 def test_an_entry_in_the_wrong_shard_is_found(archive: Archive) -> None:
-    shard = archive.shard(0)
-    misplaced = Shard(CHAIN, 1, shard.entries[:1]).to_bytes()
-    file(archive, f"{CHAIN}/index/000020000.json").write_bytes(misplaced)
-    assert (Problem.DAMAGED, f"{CHAIN}/index/000020000.json") in found(archive)
+    name_shard(archive, Shard(CHAIN, 1, archive.shard(0).entries[:1]).to_bytes())
+    assert (Problem.DAMAGED, archive.key(shard_file(archive))) in found(archive)
 
 
 def test_an_archive_that_does_not_exist_is_not_sound(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from exporters.archive.shards import Shard
 from exporters.publishing.comparing import compare
 from exporters.publishing.publication import Outcome
 from pipelines.commands.group import strata
@@ -21,12 +22,11 @@ from pipelines.site.completing import Completion, complete_archive
 from pipelines.site.publication_state import lacking_segments
 from pipelines.site.publishing import publish_segments
 from pipelines.site.site import Site
-from tests.archive_kit import contents, resealed, without_records
+from tests.archive_kit import contents, forge_shard, resealed, shard_file, without_records
 from tests.pipelines.kit import blocks, load, make_segment, site_settings
 from tests.segments_kit import KIT_CHAIN, table_rows
 
 ALL = blocks(0, 1, 2)
-SHARD = f"{KIT_CHAIN}/index/000000000.json"
 ORDERS = f"{KIT_CHAIN}/orders/{KIT_CHAIN}-orders-11-20.zip"
 
 
@@ -104,7 +104,7 @@ def test_everything_but_the_zips_may_be_lost_at_once(site: Site) -> None:
 
 def test_a_zip_and_its_shard_may_be_gone_together(site: Site) -> None:
     before = contents(site.store)
-    for key in (ORDERS, SHARD):
+    for key in (ORDERS, shard_key(site)):
         site.store.delete(key)
     found = complete(site)
     assert (found.unpublished, found.failed) == ((), ())
@@ -118,6 +118,10 @@ def test_all_of_a_table_and_its_names_may_be_lost(site: Site) -> None:
             site.store.delete(key)
     assert complete(site).made >= 3
     assert contents(site.store) == before
+
+
+def shard_key(site: Site) -> str:
+    return f"{KIT_CHAIN}/{shard_file(site.archive(KIT_CHAIN))}"
 
 
 def cut(data: bytes) -> bytes:
@@ -156,8 +160,9 @@ def test_a_quick_look_notices_documents_that_differ_from_their_list(
 def test_a_shard_that_names_itself_another_chain_is_made_again(site: Site) -> None:
     """What a bit that flips in transit once left behind, and nothing mended."""
     before = contents(site.store)
-    stray = before[SHARD].replace(KIT_CHAIN.encode(), KIT_CHAIN.replace("kit", "kiu").encode())
-    put(site, SHARD, resealed(stray))
+    key = shard_key(site)
+    stray = before[key].replace(KIT_CHAIN.encode(), KIT_CHAIN.replace("kit", "kiu").encode())
+    put(site, key, resealed(stray))
     assert complete(site).made
     assert contents(site.store) == before
 
@@ -183,7 +188,7 @@ def test_zips_whose_segments_are_not_loaded_wait_until_they_are(site: Site, tmp_
     poor = replace(site.settings, source=str(tmp_path / "few"), warehouse=str(tmp_path / "poor"))
     shutil.copytree(site.settings.source, poor.source, ignore=shutil.ignore_patterns("*-[12]1-*"))
     load(Site(poor))
-    site.store.delete(SHARD)
+    site.store.delete(shard_key(site))
     failed = complete(Site(poor)).failed
     assert ["load them, then run strata publish" in one.reason for one in failed] == [True]
     assert complete(site).failed == ()
@@ -207,10 +212,11 @@ def test_a_zip_of_another_size_is_named_with_what_to_do(site: Site) -> None:
 def test_another_text_in_the_warehouse_does_not_take_the_place_of_what_was_published(
     site: Site,
 ) -> None:
-    data = site.store.read(SHARD)
-    (entry,) = [e for e in site.archive(KIT_CHAIN).shard(0).entries if e.path in ORDERS]
-    other = data.replace(entry.csv.sha256.encode(), b"0" * 64)
-    put(site, SHARD, resealed(other))
+    archive = site.archive(KIT_CHAIN)
+    data = site.store.read(shard_key(site))
+    (entry,) = [e for e in archive.shard(0).entries if e.path in ORDERS]
+    other = resealed(data.replace(entry.csv.sha256.encode(), b"0" * 64))
+    forge_shard(archive, Shard.parse(other, "here"))
     site.store.delete(ORDERS)
     (failed,) = complete(site).failed
     assert "the warehouse has other text for it" in failed.reason
@@ -244,7 +250,7 @@ def test_publish_says_what_it_looked_at_and_what_was_missing(site: Site) -> None
         "unpublished": [],
     }
     site.store.delete(ORDERS)
-    site.store.delete(SHARD)
+    site.store.delete(shard_key(site))
     first = run_json(site)
     assert first["completed"]["made"]
     assert run_json(site)["completed"]["made"] == 0
@@ -255,18 +261,19 @@ def run_json(site: Site) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("key", [f"{KIT_CHAIN}/index.json", SHARD])
+@pytest.mark.parametrize("is_shard", [False, True])
 @pytest.mark.parametrize("damage", [flip, None])
 def test_neither_status_nor_run_needs_what_is_damaged_or_gone(
-    site: Site, key: str, damage: Callable[[bytes], bytes] | None
+    site: Site, is_shard: bool, damage: Callable[[bytes], bytes] | None
 ) -> None:
     before = contents(site.store)
+    key = shard_key(site) if is_shard else f"{KIT_CHAIN}/index.json"
     if damage is None:
         site.store.delete(key)
     else:
         put(site, key, damage(before[key]))
     told = json.loads(run(site, "status", "--json")[1])
-    if key != SHARD:
+    if not is_shard:
         assert told["segments"]["published"] == ["1-10", "11-20", "21-30"]
     assert run(site, "run")[0] == 0
     assert contents(site.store) == before

@@ -15,11 +15,10 @@ from pathlib import Path
 import pytest
 
 from exporters.archive.archive import Archive
-from exporters.archive.documents import refresh
-from exporters.archive.shards import Shard, shard_path
+from exporters.archive.shards import shard_stem
 from pipelines.site.site import Site
 from pipelines.site.site_check import verify_site
-from tests.archive_kit import resealed
+from tests.archive_kit import forge_shard, resealed, shard_file
 from tests.cases import each_of
 from tests.pipelines.kit import load, make_segment, site_settings
 from tests.pipelines.place_kit import Place, empty, flip, placed
@@ -151,7 +150,7 @@ def asked_zips(place: Place, patch: pytest.MonkeyPatch) -> set[str]:
         patched.setattr(FolderStore, "head", described)
         assert findings(place) == set()
     assert f"{KIT_CHAIN}/index.json" in keys
-    assert f"{KIT_CHAIN}/index/000000000.json" in keys
+    assert f"{KIT_CHAIN}/{shard_file(Archive(FolderStore(place.archive), KIT_CHAIN))}" in keys
     return {key for key in keys if ".zip" in key}
 
 
@@ -265,11 +264,13 @@ def _silently(path: Path) -> None:
 
 def _lying_shard(place: Place, *, is_index_right: bool) -> None:
     """Leave a ZIP out of a shard, of which the index may know."""
-    path = place.chain / shard_path(1)
-    shard = Shard.parse(path.read_bytes(), str(path))
-    _changed(path, lambda _: replace(shard, entries=shard.entries[1:]).to_bytes())
+    archive = Archive(FolderStore(place.archive), KIT_CHAIN)
+    shard = archive.shard(1)
+    shorter = replace(shard, entries=shard.entries[1:])
     if is_index_right:
-        refresh(Archive(FolderStore(place.archive), KIT_CHAIN), [1])
+        forge_shard(archive, shorter)
+    else:
+        _changed(place.chain / shard_file(archive, 1), lambda _: shorter.to_bytes())
 
 
 def _lying_index(place: Place) -> None:
@@ -277,7 +278,7 @@ def _lying_index(place: Place) -> None:
 
     def change(data: bytes) -> bytes:
         lines = data.decode().splitlines(keepends=True)
-        (line,) = (line for line in lines if line.startswith(f'{{"path":"{shard_path(1)}"'))
+        (line,) = (line for line in lines if line.startswith(f'{{"path":"{shard_stem(1)}.'))
         return resealed(data.replace(line.encode(), line.replace('"rows":1', '"rows":9').encode()))
 
     _changed(place.chain / "index.json", change)
@@ -304,7 +305,7 @@ ZIP = f"orders/{KIT_CHAIN}-orders-20001-20010.zip"
 NAMED: dict[str, str] = {
     "a ZIP": f"archive/{KIT_CHAIN}/{ZIP}",
     "a hash file": f"archive/{KIT_CHAIN}/{ZIP}.sha256",
-    "a shard": f"archive/{KIT_CHAIN}/index/000020000.json",
+    "a shard": f"archive/{KIT_CHAIN}/index/000020000.*.json",
     "a shard's hashes": f"archive/{KIT_CHAIN}/index/000020000.sha256",
     "a shard's page": f"archive/{KIT_CHAIN}/index/000020000.html",
     "the index": f"archive/{KIT_CHAIN}/index.json",
