@@ -22,7 +22,6 @@ from api.queries.cursors import (
     parse_key,
 )
 from api.queries.pagination import (
-    MemoryListing,
     Page,
     Row,
     Window,
@@ -50,14 +49,8 @@ def list_order_versions(reading: Reading, request: Request) -> Page:
     window = window_of(request, _CURSORS)
     if window.cursor and window.cursor[1] != order_id:
         raise InvalidArgumentError(Reason.INVALID_PAGINATION, "the cursor is of another order")
-    few = _few_rows(reading, order_id)
-    if few is None:
-        many = _ManyVersions(reading, order_id)
-        section = cut(many, window, many.place(window), _own(window))
-    else:
-        versions = _versions(few)
-        place = _place_among(versions, window)
-        section = cut(MemoryListing(versions, _key), window, place, _own(window))
+    versions = _Versions(reading, order_id, _few_rows(reading, order_id))
+    section = cut(versions, window, versions.place(window), _own(window))
     # A version that is written again before the next page has another time: its number stays.
     return page(section, _CURSORS.encode_rows(section.rows), order)
 
@@ -76,11 +69,12 @@ def _few_rows(reading: Reading, order_id: str) -> Sequence[Row] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _ManyVersions:
-    """The versions of an order of any number of rows, which are read and not kept."""
+class _Versions:
+    """The versions of an order; unless its rows are a `few`, they are read each time."""
 
     reading: Reading
     order_id: str
+    few: Sequence[Row] | None
 
     def rows(self, start: Values, limit: int, *, descending: bool) -> list[Row]:
         """See `api.queries.pagination.Listing`."""
@@ -93,32 +87,31 @@ class _ManyVersions:
             key = _key(row)
             if start and (key > start if descending else key < start):
                 continue
-            former = nearest.get(row[_VERSION])
-            if former is None or _written(former) <= _written(row):
-                nearest[row[_VERSION]] = row
+            _keep_last(nearest, row)
             if len(nearest) > 2 * limit:
                 nearest = {row[_VERSION]: row for row in keep()}
         return keep()
 
     def place(self, window: Window) -> Values:
-        """The version where a cursor stands; see `_place_among`."""
+        """The version where a cursor stands; the network's own cursors have only its time."""
         if len(window.cursor) != _CURSORS.main:
             return window.cursor[_VERSION:]
-        last: dict[int, tuple[int, int]] = {}
+        versions: dict[int, Row] = {}
         for row in self._rows():
-            written = _written(row)
-            last[row[_VERSION]] = max(written, last.get(row[_VERSION], written))
+            _keep_last(versions, row[: _NUMBER + 1])
         moment, down = window.cursor[_TIME], window.descending
-        versions = (
-            version
-            for version, (time, _) in last.items()
-            if (time <= moment if down else time >= moment)
-        )
-        nearest = (max if down else min)(versions, default=None)
-        return _behind_all(window) if nearest is None else (nearest,)
+        ordered = sorted(versions.values(), key=_key, reverse=down)
+        same = (row for row in ordered if row[:_VERSION] == window.cursor)
+        beyond = (r for r in ordered if (r[_TIME] <= moment if down else r[_TIME] >= moment))
+        for row in (*same, *beyond):
+            return _key(row)
+        return (-1,) if down else (2**31,)  # it stands behind all of them
 
     def _rows(self) -> Iterator[Row]:
         """All rows, of those with one time and number the newest last."""
+        if self.few is not None:
+            yield from _keyed(self.few)
+            return
         for table in self.reading.snapshot.history("orders"):
             key = (self.order_id,)
             with closing(table.lookups.pages(ORDERS, key, key)) as pages:
@@ -131,13 +124,11 @@ def _key(row: Row) -> Values:
     return row[_VERSION : _VERSION + 1]
 
 
-def _versions(rows: Sequence[Row]) -> list[Row]:
-    """Of each version the row written last, ascending; keys as cursors can hold them.
-
-    Of rows with one time and number the last one here is the newest.
-    """
-    keyed = sorted(_keyed(rows), key=itemgetter(_VERSION, _TIME, _NUMBER))
-    return [*{row[_VERSION]: row for row in keyed}.values()]
+def _keep_last(versions: dict[int, Row], row: Row) -> None:
+    """Keep a row if it is its version's last so far; of those written together the later one."""
+    former = versions.get(row[_VERSION])
+    if former is None or _written(former) <= _written(row):
+        versions[row[_VERSION]] = row
 
 
 def _keyed(rows: Iterable[Sequence[Any]]) -> Iterator[Row]:
@@ -146,24 +137,8 @@ def _keyed(rows: Iterable[Sequence[Any]]) -> Iterator[Row]:
         yield cursor_time(created), id_, cursor_time(written), version or 0, number or 0, *rest
 
 
-def _place_among(versions: Sequence[Row], window: Window) -> Values:
-    """The version where a cursor stands; the network's own cursors have only its time."""
-    if len(window.cursor) != _CURSORS.main:
-        return window.cursor[_VERSION:]
-    moment, down = window.cursor[_TIME], window.descending
-    ordered = versions[::-1] if down else versions
-    same = (row for row in ordered if row[:_VERSION] == window.cursor)
-    beyond = (row for row in ordered if (row[_TIME] <= moment if down else row[_TIME] >= moment))
-    row = next(same, None) or next(beyond, None)
-    return _key(row) if row else _behind_all(window)
-
-
 def _own(window: Window) -> Callable[[Row], bool]:
     """Recognises the row of the cursor: a version stays itself when it is written again later."""
     if len(window.cursor) == _CURSORS.main:
         return lambda row: row[:_VERSION] == window.cursor
     return lambda row: _key(row) == window.cursor[_VERSION:]
-
-
-def _behind_all(window: Window) -> Values:
-    return (-1,) if window.descending else (2**31,)
