@@ -14,12 +14,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from queue import SimpleQueue
 from time import monotonic
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from api.core.api_errors import ApiError, CancelledError, Code, DeadlineError, UnavailableError
 from api.core.clients import Admission, RateLimiter
@@ -46,22 +46,14 @@ class Cancellation:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._interrupt: Callable[[], object] | None = None
-        self._begun = False
         self._cancelled = False
 
-    def begin(self) -> bool:
-        """Whether the job may begin, which it does then."""
-        with self._lock:
-            self._begun = not self._cancelled
-            return self._begun
-
-    def cancel(self) -> bool:
-        """Interrupt what the job does now, or would begin to do; says whether it has begun."""
+    def cancel(self) -> None:
+        """Interrupt what the job does now, or would begin to do."""
         with self._lock:
             self._cancelled = True
             if self._interrupt is not None:
                 self._interrupt()
-            return self._begun
 
     @contextmanager
     def interrupting(self, interrupt: Callable[[], object]) -> Iterator[None]:
@@ -86,28 +78,19 @@ class Workers:
     def __init__(
         self, name: str, threads: int, queue: int, refused: Callable[[], None] = lambda: None
     ) -> None:
-        self._name = name
-        self._most = threads
-        self._capacity = threads + queue
+        self._pool = ThreadPoolExecutor(threads, f"strata-{name}")
+        self._most = threads + queue
         self._refused = refused
-        self._lock = threading.Lock()
-        self._jobs: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
-        self._threads: list[threading.Thread] = []
-        self._pending = 0
-        self._closed = False
+        self._pending: set[Future[Any]] = set()
 
     @property
     def pending(self) -> int:
         """How many jobs run or wait."""
-        return self._pending
+        return len(self._pending)
 
     async def close(self) -> None:
         """Forget what waits, and wait for running jobs, also those that nobody else waits for."""
-        self._closed = True
-        for _ in self._threads:
-            self._jobs.put(None)
-        for thread in self._threads:
-            await asyncio.to_thread(thread.join)
+        await asyncio.to_thread(self._pool.shutdown, cancel_futures=True)
 
     async def run(
         self,
@@ -122,68 +105,31 @@ class Workers:
         `DeadlineError` after `seconds` of waiting and working, `CancelledError` where `departure`
         returns, as the client left.
         """
+        if self.pending >= self._most:
+            raise UnavailableError("the server has too much to do: try again")
         loop, cancellation = asyncio.get_running_loop(), Cancellation()
-        future: asyncio.Future[_Result] = loop.create_future()
-        self._take_place()
-        self._jobs.put(partial(self._work, job, cancellation, loop, future))
+        result: asyncio.Future[_Result] = loop.create_future()
+        work = self._pool.submit(self._result, job, cancellation)
+        self._pending.add(work)
+        work.add_done_callback(partial(self._pass_on, loop, result))
         with ExitStack() as watches:
             if seconds is not None:
-                late = loop.call_later(seconds, _settle, future, None, DeadlineError())
+                late = loop.call_later(seconds, _fail, result, DeadlineError())
                 watches.callback(late.cancel)
             if departure is not None:
-                watch = partial(_watch, departure, future, watches)
+                watch = partial(_watch, departure, result, watches)
                 watches.callback(loop.call_later(_SHORT_SECONDS, watch).cancel)
             try:
-                return await future
+                return await result
             except BaseException:
-                if not cancellation.cancel():
-                    self._release()
+                work.cancel()
+                cancellation.cancel()
                 raise
-
-    def _take_place(self) -> None:
-        with self._lock:
-            if self._closed:
-                raise RuntimeError(f"the {self._name} threads are closed")
-            if self._pending >= self._capacity:
-                raise UnavailableError("the server has too much to do: try again")
-            self._pending += 1
-            if len(self._threads) < min(self._pending, self._most):
-                name = f"strata-{self._name}-{len(self._threads)}"
-                thread = threading.Thread(target=self._take_jobs, name=name, daemon=True)
-                self._threads.append(thread)
-                thread.start()
-
-    def _take_jobs(self) -> None:
-        while (work := self._jobs.get()) is not None:
-            work()
-            del work  # while it waits, a thread keeps no result of its last job
-
-    def _work(
-        self,
-        job: Callable[[Cancellation], _Result],
-        cancellation: Cancellation,
-        loop: asyncio.AbstractEventLoop,
-        future: asyncio.Future[_Result],
-    ) -> None:
-        """Do a job, unless nobody waits for it any more, and tell who waits."""
-        if not cancellation.begin():
-            return
-        result: _Result | None = None
-        error: BaseException | None = None
-        try:
-            result = self._result(job, cancellation)
-        except BaseException as reason:  # noqa: BLE001 - it is raised where the job is waited for
-            error = reason
-        # Its own end counts, not that of the wait for it.
-        self._release()
-        with suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(_settle, future, result, error)
 
     def _result(
         self, job: Callable[[Cancellation], _Result], cancellation: Cancellation
     ) -> _Result:
-        if self._closed:
-            raise DeadlineError
+        """The result of a job; what the machine or a store says becomes an error to answer."""
         try:
             return job(cancellation)
         except ConnectionError as error:
@@ -200,29 +146,39 @@ class Workers:
             what = "the server's machine fails, and its log names the file: try again"
             raise UnavailableError(f"{what} ({error.strerror})") from error
 
-    def _release(self) -> None:
-        with self._lock:
-            self._pending -= 1
+    def _pass_on(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        result: asyncio.Future[_Result],
+        work: Future[_Result],
+    ) -> None:
+        """Free the place of a job that has ended, and tell who waits for it."""
+        self._pending.discard(work)
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(_settle, result, work)
 
 
-def _settle(
-    future: asyncio.Future[_Result], result: _Result | None, error: BaseException | None
-) -> None:
-    """End the wait for a job, unless it has ended."""
-    if future.done():
-        return
-    if error is None:
-        future.set_result(cast("_Result", result))
-    else:
-        future.set_exception(error)
+def _settle(result: asyncio.Future[_Result], work: Future[_Result]) -> None:
+    """End the wait for a job that has ended, or will never begin as its workers are closed."""
+    error = DeadlineError() if work.cancelled() else work.exception()
+    if error is not None:
+        _fail(result, error)
+    elif not result.done():
+        result.set_result(work.result())
 
 
-def _watch(departure: Departure, future: asyncio.Future[Any], watches: ExitStack) -> None:
+def _fail(result: asyncio.Future[Any], error: BaseException) -> None:
+    """End the wait for a job with an error, unless it has ended."""
+    if not result.done():
+        result.set_exception(error)
+
+
+def _watch(departure: Departure, result: asyncio.Future[Any], watches: ExitStack) -> None:
     """Watch for the client's departure from now on."""
 
     async def watch() -> None:
         await departure()
-        _settle(future, None, CancelledError())
+        _fail(result, CancelledError())
 
     watches.callback(asyncio.create_task(watch()).cancel)
 
