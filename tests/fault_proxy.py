@@ -6,6 +6,7 @@ meaning: a server may refuse a request before its body is sent.
 
 from __future__ import annotations
 
+import re
 import socket
 import struct
 import threading
@@ -28,6 +29,8 @@ FLIP_THE_ANSWER = "flip a bit"
 """One bit in the middle of the answer's body is another one."""
 CUT_THE_ANSWER = "cut the body"
 """The connection ends in the middle of the answer's body."""
+WITHOUT_ETAGS = "leave out ETags"
+"""Neither the answer's head nor its body has an ETag."""
 FLIP_THE_REQUEST = "flip a sent bit"
 """One bit in the middle of the request's body is another one."""
 CUT_THE_REQUEST = "cut the sent body"
@@ -188,9 +191,15 @@ class _Exchange:
         if not answer or action == LOSE_THE_ANSWER:
             return False
         size = _header(answer, "content-length")
+        if action == WITHOUT_ETAGS:
+            answer = re.sub(rb"\r\netag:[^\r]*", b"", answer, flags=re.IGNORECASE)
         empty = request.method == "HEAD" or _status(answer) in (204, 304)
-        if not empty and not size:  # in chunks, or up to the end: passed on whole
-            body = _unchunked(self.answers) if _chunked(answer) else self.answers.read()
+        # In chunks, or up to the end, or to be changed: passed on whole.
+        if not empty and (not size or action == WITHOUT_ETAGS):
+            is_chunked = _chunked(answer)
+            body = _unchunked(self.answers) if is_chunked else self.answers.read(int(size or -1))
+            if action == WITHOUT_ETAGS:
+                body = re.sub(rb"<ETag>[^<]*</ETag>", b"", body)
             self.client.sendall(_sized(answer, len(body)) + _changed(body, action))
             return action != CUT_THE_ANSWER and _header(answer, "connection").lower() != "close"
         self.client.sendall(answer)
@@ -255,11 +264,11 @@ def _unchunked(lines: BinaryIO) -> bytes:
 
 
 def _sized(head: bytes, size: int) -> bytes:
-    """The same head for a body that is not in chunks."""
+    """The same head for a body of another size, or one that is not in chunks."""
     lines = [
         line
         for line in head.removesuffix(b"\r\n\r\n").split(b"\r\n")
-        if not line.lower().startswith(b"transfer-encoding:")
+        if not line.lower().startswith((b"transfer-encoding:", b"content-length:"))
     ]
     return b"\r\n".join([*lines, f"Content-Length: {size}".encode(), b"", b""])
 

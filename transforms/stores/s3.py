@@ -144,12 +144,16 @@ class S3Store:
                 previous = item["Key"]
                 key = item["Key"][len(self._prefix) :]
                 # A console's folder marker is no object.
-                if key and not key.endswith("/") and not key.startswith(f"{SCRATCH}/"):
-                    modified = item["LastModified"].timestamp()
-                    etag = item["ETag"]
-                    if not etag.startswith(WEAK):  # some leave the quotes out here, and only here
-                        etag = '"' + etag.strip('"') + '"'
-                    yield ObjectInfo(key, item["Size"], etag, modified)
+                if not key or key.endswith("/") or key.startswith(f"{SCRATCH}/"):
+                    continue
+                etag = item.get("ETag", "")
+                if not etag:  # some services tell it of single objects only
+                    if info := self.head(key):
+                        yield info
+                    continue
+                if not etag.startswith(WEAK):  # some leave the quotes out here, and only here
+                    etag = '"' + etag.strip('"') + '"'
+                yield ObjectInfo(key, item["Size"], etag, item["LastModified"].timestamp())
 
     def head(self, key: str) -> ObjectInfo | None:
         """Describe one object, or None where it is absent."""

@@ -81,10 +81,12 @@ def plain_errors(place: str, bucket: str, endpoint: str) -> Iterator[None]:
         raise _unanswered(error, place, endpoint) from error
     except _SETTINGS as error:
         raise ConfigError(f"{place} cannot be opened: {error}") from error
-    except parsers.ResponseParserError as error:
+    except (parsers.ResponseParserError, KeyError) as error:
+        missing = isinstance(error, KeyError)
+        what = f"without {error.args[0]}" if missing else f"what cannot be read ({error})"
         raise ConnectionError(
-            f"{endpoint} answered for {place} what cannot be read, so it was damaged on the way "
-            f"({error}): try it again; if it stays so, see what stands between"
+            f"{endpoint} answered for {place} {what}, so it was damaged on the way: try it again; "
+            "if it stays so, see what stands between"
         ) from error
     except exceptions.BotoCoreError as error:
         raise OSError(errno.EPROTO, f"{place} could not be used: {error}") from error

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.settings import Settings
-from tests.fault_proxy import PASS, Request
+from tests.fault_proxy import PASS, WITHOUT_ETAGS, Request
 from tests.pipelines.command_kit import Answer, call, places
 from tests.pipelines.kit import blocks, make_segment, site_settings
 from tests.s3_kit import BucketServer, bucket_server
@@ -100,6 +100,34 @@ def test_a_load_from_a_bucket_leaves_out_refused_objects_alone(
     server.door.on_request = lambda _: PASS
     answer = strata("load", "--json", **source)
     assert (answer.returncode, len(answer.json["loaded"])) == (0, len(numbers))
+
+
+def test_a_load_takes_objects_whose_listing_has_no_etags(
+    server: BucketServer, settings: Settings, strata: Callable[..., Answer]
+) -> None:
+    source = bucket_source(server, settings)
+    server.door.on_request = lambda request: WITHOUT_ETAGS if "list-type" in request.query else PASS
+
+    answer = strata("load", "--json", **source)
+
+    assert (answer.returncode, len(answer.json["loaded"])) == (0, 4), answer.stderr
+    server.door.on_request = lambda _: PASS
+    (problem,) = strata("status", "--json", **source).json["problems"]
+    assert "4 to publish" in problem, "files are said to have changed"
+
+
+@pytest.mark.parametrize("command", ["load", "status", "run"])
+def test_a_service_without_etags_is_named(
+    server: BucketServer, settings: Settings, strata: Callable[..., Answer], command: str
+) -> None:
+    source = bucket_source(server, settings)
+    server.door.on_request = lambda _: WITHOUT_ETAGS
+
+    answer = strata(command, **source)
+
+    assert (answer.returncode, answer.stdout) == (7, "")
+    assert f"{server.url} answered for {source['STRATA_SOURCE']}" in answer.stderr
+    assert "without ETag" in answer.stderr
 
 
 def test_a_service_that_gives_nothing_ends_the_load(
