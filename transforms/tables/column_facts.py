@@ -10,35 +10,25 @@ order errors came with later releases than the specification describes.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
 
-from transforms.tables.registry import UNKNOWN_TYPE, Column, known_table
+from transforms.tables.registry import UNKNOWN_TYPE, Column, known_table, read_facts
 
 _NEWEST_VERSION = 2**31 - 1
 
 
-@cache
-def _facts(name: str) -> Mapping[str, Any]:
-    content: dict[str, Any] = json.loads(
-        files("transforms.tables").joinpath(f"{name}.json").read_bytes()
-    )
-    return content
-
-
 def table_meaning(table: str) -> str:
     """One sentence on what a table holds; the table's name where nothing is known of it."""
-    meaning: str = _facts("meanings")["tables"].get(table, f"The network's table {table}.")
+    meaning: str = read_facts("meanings")["tables"].get(table, f"The network's table {table}.")
     return meaning
 
 
 def history_of(table: str) -> str | None:
     """The history table whose latest rows a table keeps."""
-    history: str | None = _facts("meanings")["twins"].get(table)
+    history: str | None = read_facts("meanings")["twins"].get(table)
     return history
 
 
@@ -47,17 +37,17 @@ def column_meaning(table: str, column: str) -> str:
 
     Never raises: of a column that is known from nowhere it says so.
     """
-    return _fact(_facts("meanings"), table, column) or _by_type(table, column)
+    return _fact(read_facts("meanings"), table, column) or _by_type(table, column)
 
 
 def unit_of(table: str, column: str) -> str | None:
     """The unit of a column's numbers; None where they have none, or none is known."""
-    return _fact(_facts("relations")["units"], table, column)
+    return _fact(read_facts("relations")["units"], table, column)
 
 
 def target_of(table: str, column: str) -> str | None:
     """The column that this one joins to, `parties.id`; of an array, each of its values does."""
-    target = _fact(_facts("relations")["joins"], table, column)
+    target = _fact(read_facts("relations")["joins"], table, column)
     return None if target == f"{table}.{column}" else target
 
 
@@ -75,13 +65,13 @@ def _by_type(table: str, column: str) -> str:
     state = known_table(table, _NEWEST_VERSION)
     types = {each.name: each.type for each in state.schema.columns} if state else {}
     words = column.replace("_", " ").capitalize()
-    kinds = _facts("meanings")["types"]
+    kinds = read_facts("meanings")["types"]
     return f"{words}: {kinds.get(types.get(column, UNKNOWN_TYPE), 'a name')}."
 
 
 def type_caveat(duckdb_type: str, table: str) -> str:
     """What to mind of a DuckDB type's values in `main.<table>`; empty where there is nothing."""
-    caveat: str = _facts("meanings")["caveats"].get(duckdb_type, "")
+    caveat: str = read_facts("meanings")["caveats"].get(duckdb_type, "")
     return caveat.format(table=table)
 
 
@@ -90,12 +80,12 @@ def identity_of(table: str) -> tuple[str, ...]:
 
     Empty where each row stands for itself.
     """
-    return tuple(_facts("relations")["identities"].get(table, ()))
+    return tuple(read_facts("relations")["identities"].get(table, ()))
 
 
 def enum_values(type_name: str) -> tuple[str, ...]:
     """All values that an enum of the network's database has or had; empty for other types."""
-    return tuple(_facts("enum_values").get(type_name, ()))
+    return tuple(read_facts("enum_values").get(type_name, ()))
 
 
 _TEXTS = frozenset({("ledger", "type"), ("rewards", "reward_type")})
@@ -108,7 +98,7 @@ def enum_names(table: str, column: str) -> Mapping[int, str] | None:
 
     A number without a name comes from a newer network and stays a number.
     """
-    numbers = _facts("enum_numbers")
+    numbers = read_facts("enum_numbers")
     enum = numbers["columns"].get(table, {}).get(column)
     if enum is None:
         return None
@@ -118,11 +108,11 @@ def enum_names(table: str, column: str) -> Mapping[int, str] | None:
 
 def is_enum_name(table: str, column: Column) -> bool:
     """Whether a column holds the names of an enum's values: other types have a text of theirs."""
-    is_enum = column.type not in _facts("meanings")["types"]
+    is_enum = column.type not in read_facts("meanings")["types"]
     return is_enum or (table, column.name) in _TEXTS
 
 
-NAMES: Mapping[str, str] = _facts("well_known_ids")
+NAMES: Mapping[str, str] = read_facts("well_known_ids")
 """The names of the network's own short ids, by lower-case hex."""
 
 HEX_OF: Mapping[str, str] = {name: text for text, name in NAMES.items()}

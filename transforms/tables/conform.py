@@ -8,7 +8,7 @@ nothing is rounded or lost (spec 2.8; the text forms are those of PostgreSQL's o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from transforms.quoting import quote_name, quote_text
 from transforms.tables.dialect import has_marks, select_list
@@ -89,17 +89,12 @@ _CONVERSIONS = {
     "bigint": _cast("BIGINT"),
     "hugeint": _cast("DECIMAL(38,0)"),
     "numeric(1000,16)": _cast("DECIMAL(38,16)"),
-    "timestamp with time zone": Conversion(
-        "TIMESTAMPTZ",
-        lambda text: f"try_cast({text} as timestamptz)",
-        _render_time,
-        bounded=_bounded_time,
+    "timestamp with time zone": replace(
+        _cast("TIMESTAMPTZ"), render=_render_time, bounded=_bounded_time
     ),
     "boolean": _BOOLEAN,
     "jsonb": _cast("JSON"),
-    "double precision": Conversion(
-        "DOUBLE", lambda text: f"try_cast({text} as double)", _render_double
-    ),
+    "double precision": replace(_cast("DOUBLE"), render=_render_double),
 }
 # Unbounded numerics that hold whole amounts, unlike positions and factors, which stay text.
 _WHOLE_NUMERICS = {("withdrawals", "amount")}

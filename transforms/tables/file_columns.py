@@ -60,11 +60,7 @@ def duck_type(kind: str) -> str:
 
 def file_columns(table: str, columns: Sequence[Column]) -> tuple[FileColumn, ...]:
     """A CSV's columns as a data file has them, in order."""
-    return tuple(_file_column(table, column) for column in columns)
-
-
-def _file_column(table: str, column: Column) -> FileColumn:
-    return FileColumn(column.name, _TYPES[conversion(table, column).type])
+    return tuple(FileColumn(c.name, _TYPES[conversion(table, c).type]) for c in columns)
 
 
 def file_rows(table: str, columns: Sequence[Column], rows: str) -> str:

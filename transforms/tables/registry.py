@@ -100,10 +100,17 @@ class KnownTable:
 
 
 @cache
-def _changes() -> Mapping[str, tuple[tuple[int, KnownTable | None], ...]]:
-    rows: dict[str, Any] = json.loads(
-        files("transforms.tables").joinpath("registry.json").read_bytes()
+def read_facts(name: str) -> Mapping[str, Any]:
+    """The facts in a JSON document of this package."""
+    facts: dict[str, Any] = json.loads(
+        files("transforms.tables").joinpath(f"{name}.json").read_bytes()
     )
+    return facts
+
+
+@cache
+def _changes() -> Mapping[str, tuple[tuple[int, KnownTable | None], ...]]:
+    rows = read_facts("registry")
     return MappingProxyType({table: tuple(_replay(table, rows[table])) for table in rows})
 
 
