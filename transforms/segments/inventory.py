@@ -6,7 +6,7 @@ Boundaries come from here and never from arithmetic: segments have any length (s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -171,33 +171,18 @@ def _chain(files: Iterable[SegmentFile]) -> str:
 def _conflicts(files: Iterable[SegmentFile], contents: LoadedSegments) -> dict[SegmentFile, str]:
     """For each file that shares blocks with another one: the sentence that says with which."""
     reasons: dict[SegmentFile, str] = {}
-    free: list[SegmentFile] = []
+    farthest: SegmentFile | None = None  # of those that are not loaded
     for file in sorted(files, key=lambda file: (file.blocks, file.info.key)):
         loaded = contents.at(file.blocks)
-        if loaded in (None, file.name):
-            free.append(file)
-        else:
+        if loaded not in (None, file.name):
             reasons[file] = _sentence(file, f"{loaded.file_name}, already loaded,")
-    for cluster in _overlapping(free):
-        for file in cluster:
-            other = cluster[0] if file is not cluster[0] else cluster[1]
-            reasons[file] = _sentence(file, other.info.key)
+            continue
+        if farthest and farthest.blocks.overlaps(file.blocks):
+            reasons.setdefault(farthest, _sentence(farthest, file.info.key))
+            reasons[file] = _sentence(file, farthest.info.key)
+        if farthest is None or farthest.blocks.last < file.blocks.last:
+            farthest = file
     return reasons
-
-
-def _overlapping(files: Iterable[SegmentFile]) -> Iterator[list[SegmentFile]]:
-    """Groups of two or more files, of ascending ones, of which each shares a block with another."""
-    cluster: list[SegmentFile] = []
-    reach = -1
-    for file in files:
-        if cluster and file.blocks.first > reach:
-            if len(cluster) > 1:
-                yield cluster
-            cluster = []
-        cluster.append(file)
-        reach = max(reach, file.blocks.last)
-    if len(cluster) > 1:
-        yield cluster
 
 
 def _sentence(file: SegmentFile, other: str) -> str:

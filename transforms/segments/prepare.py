@@ -10,7 +10,7 @@ from transforms.block_range import BlockRange
 from transforms.segments.cid import CidHasher
 from transforms.segments.inventory import SegmentFile
 from transforms.segments.segment_zip import SegmentZip, TableFile
-from transforms.segments.source import Source
+from transforms.segments.source import Source, fetch_object
 
 _CHUNK = 1 << 20
 
@@ -48,7 +48,8 @@ def prepare(source: Source, file: SegmentFile, folder: Path) -> PreparedSegment:
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "segment.zip"
-    source.fetch(file, path)
+    # A copy cannot change while it is read.
+    fetch_object(source.reader, file.info.key, path)
     with SegmentZip(path, file.name) as opened:
         tables = _extracted(opened, "history", folder)
         opened.check("currentstate")

@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 import zipfile
+from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext
 from copy import copy
@@ -144,8 +145,7 @@ class SegmentZip:
         """Read a folder's entries only to prove their CRCs."""
         for (kind, _), info in self._entries.items():
             if kind == folder:
-                for _chunk in self._chunks(info):
-                    pass
+                deque(self._chunks(info), maxlen=0)
 
     def _schema(self, table: str, line: bytes) -> TableSchema:
         if not line:

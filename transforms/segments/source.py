@@ -32,25 +32,21 @@ _ASKERS = 8
 class Source:
     """Read access to the segments of one chain.
 
-    `folders` are those that its last listing saw beside the segments.
+    `reader` is the folder or bucket; `folders` are those that its last listing saw beside the
+    segments.
     """
 
     def __init__(self, reader: ObjectReader) -> None:
-        self._reader = reader
+        self.reader = reader
         self._listed: tuple[float, list[ObjectInfo]] = (-math.inf, [])
         self.folders: frozenset[str] = frozenset()
-
-    @property
-    def reader(self) -> ObjectReader:
-        """The folder or bucket, for what lies beside the segments."""
-        return self._reader
 
     def __repr__(self) -> str:
         return f"Source({self.describe()})"
 
     def describe(self, key: str = "") -> str:
         """Name the source, or a file of it, for a person."""
-        return self._reader.describe(key)
+        return self.reader.describe(key)
 
     def inventory(
         self,
@@ -80,20 +76,13 @@ class Source:
         began = time.monotonic()
         if began - self.listed < known_for:
             return self._listed[1]
-        everything = [*self._reader.list()]
+        everything = [*self.reader.list()]
         objects = [info for info in everything if "/" not in info.key]
         self.folders = frozenset(
             info.key.partition("/")[0] for info in everything if "/" in info.key
         )
         self._listed = (began, objects)
         return objects
-
-    def fetch(self, segment: SegmentFile, path: Path) -> None:
-        """Copy a segment's ZIP to a local file, so that it cannot change while it is read.
-
-        Raises what `fetch_object` does.
-        """
-        fetch_object(self._reader, segment.info.key, path)
 
     def has(self, segments: Iterable[SegmentFile]) -> bool:
         """Whether the files of all these segments are there still as they were listed.
@@ -102,13 +91,13 @@ class Source:
         """
         infos = [segment.info for segment in segments]
         with ThreadPoolExecutor(_ASKERS) as pool, suppress(OSError, StrataError):
-            return infos == [*pool.map(self._reader.head, [info.key for info in infos])]
+            return infos == [*pool.map(self.reader.head, [info.key for info in infos])]
         return False
 
     def _index_ids(self) -> tuple[dict[str, str], str]:
         """The ids by file name, and why `index.json` gives none, if so."""
         try:
-            rows: list[dict[str, Any]] = json.loads(self._reader.read(_INDEX_KEY))
+            rows: list[dict[str, Any]] = json.loads(self.reader.read(_INDEX_KEY))
             ids = (
                 (str(row.get("File") or row.get("file") or ""), said(row.get("HistorySegmentID")))
                 for row in rows
@@ -117,7 +106,7 @@ class Source:
         except (OSError, StrataError) as error:
             return {}, _reason(error)
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
-            where = self._reader.describe(_INDEX_KEY)
+            where = self.reader.describe(_INDEX_KEY)
             problem = f"{where} is not a JSON list of segments ({error}): correct or remove it"
             return {}, problem
 

@@ -49,8 +49,8 @@ from transforms.stores.store import (
     not_as_announced,
 )
 
-# A name that no file can have, a link that leads to itself.
-_NO_FILE = (errno.ENAMETOOLONG, errno.ELOOP)
+# Nothing is there, a name that no file can have, a link that leads to itself.
+_NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 
 
 class FolderStore:
@@ -74,8 +74,6 @@ class FolderStore:
         try:
             # Exports ask for 10,000 objects at once: making a `Path` of each takes longer.
             stats = os.stat(f"{self._root}/{checked_key(key)}")  # noqa: PTH116
-        except (FileNotFoundError, NotADirectoryError):
-            return None
         except OSError as error:
             if error.errno in _NO_FILE:
                 return None
@@ -108,7 +106,7 @@ class FolderStore:
 
     def path(self, key: str) -> Path:
         """The file, whether or not it is there."""
-        return self._path(key)
+        return self._root / checked_key(key)
 
     def now(self) -> float:
         """The time of the folder's file system."""
@@ -125,7 +123,7 @@ class FolderStore:
         take: bool = False,
     ) -> PutResult:
         """Create the file, or find the same bytes there; see `transforms.stores.store.Store`."""
-        target = self._path(key)
+        target = self.path(key)
         if not target.exists():
             self._make_scratch()
             with suppress(FileExistsError):  # another writer was faster: its bytes decide below
@@ -149,7 +147,7 @@ class FolderStore:
         sha256: str | None = None,
     ) -> str:
         """Replace the file if it has `expected_version`; see `transforms.stores.store.Store`."""
-        target = self._path(key)
+        target = self.path(key)
         self._make_scratch()
         with self._staged(data, sha256) as staged, self._locked():
             check_regular(target)
@@ -169,11 +167,8 @@ class FolderStore:
                 sync_file(target.parent)
             return describe_file(key, target.stat()).version
 
-    def _path(self, key: str) -> Path:
-        return self._root / checked_key(key)
-
     def _present(self, key: str) -> Path:
-        path = self._path(key)
+        path = self.path(key)
         if not path.is_file():
             check_regular(path)
             raise FileNotFoundError(errno.ENOENT, "There is no such object", str(path))
@@ -181,7 +176,7 @@ class FolderStore:
 
     def delete(self, key: str) -> None:
         """Remove the file; an absent one is no error."""
-        target = self._path(key)
+        target = self.path(key)
         with suppress(FileNotFoundError, NotADirectoryError):
             target.unlink()
             sync_file(target.parent)
@@ -191,8 +186,6 @@ class FolderStore:
         sync_file(source)
         try:
             self._link(source, target)
-        except FileExistsError:
-            raise
         except OSError as error:
             if error.errno in (errno.EXDEV, errno.EPERM, errno.EMLINK):
                 return False
@@ -226,8 +219,7 @@ class FolderStore:
 
     def _make_scratch(self) -> None:
         """Make the hidden folder; once, try its file system and sweep what killed writers left."""
-        if not self._scratch.is_dir():
-            make_folder(self._scratch)
+        make_folder(self._scratch)
         if not self._ready:
             check_file_system(self._scratch)
             sweep(self._scratch)

@@ -11,7 +11,7 @@ import pytest
 from tests.segments_kit import build_segment
 from tests.transforms.segments.held_kit import held_files
 from transforms.errors import ConfigError
-from transforms.segments.source import Source
+from transforms.segments.source import Source, fetch_object
 from transforms.stores.folder_store import FolderStore
 
 _NAMES = ["kit-chain-1-1-2.zip", "kit-chain-1-3-4.zip"]
@@ -69,7 +69,7 @@ def test_segments_that_are_loaded_decide_the_chain(folder: Path) -> None:
 def test_a_segment_is_fetched_whole(folder: Path, tmp_path: Path) -> None:
     source = Source(FolderStore(folder))
     segment = source.inventory().segments[0]
-    source.fetch(segment, tmp_path / "copy")
+    fetch_object(source.reader, segment.info.key, tmp_path / "copy")
     assert (tmp_path / "copy").read_bytes() == (folder / segment.info.key).read_bytes()
 
 
@@ -78,7 +78,7 @@ def test_a_file_that_went_away_cannot_be_fetched(folder: Path, tmp_path: Path) -
     segment = source.inventory().segments[0]
     (folder / segment.info.key).unlink()
     with pytest.raises(FileNotFoundError):
-        source.fetch(segment, tmp_path / "copy")
+        fetch_object(source.reader, segment.info.key, tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
 
 
