@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from exporters.zip_names import CsvName, parse_csv_name
+from exporters.zip_names import parse_csv_name
 from strata.rows import Rows
 from transforms.duck import set_up, working_connection
 from transforms.errors import ConfigError, IntegrityError
@@ -81,7 +81,7 @@ def _extracted(path: Path, place: str, folder: Path) -> Iterator[_Csv]:
     try:
         with zipfile.ZipFile(path) as archive:
             for number, name in enumerate(archive.namelist()):
-                about = _about(name, place)
+                about = parse_csv_name(name)
                 target, lines = folder / f"{number}.csv", LineCounter()
                 with archive.open(name) as source, target.open("wb") as copy:
                     first = source.readline()
@@ -90,15 +90,10 @@ def _extracted(path: Path, place: str, folder: Path) -> Iterator[_Csv]:
                         copy.write(piece)
                 schema = schema_of(about.table, about.version, header_names(first))
                 yield _Csv(target, schema, lines.longest)
-    except zipfile.BadZipFile as error:
-        raise IntegrityError(f"{place} is no ZIP, or damaged ({error}): fetch it again") from error
-
-
-def _about(name: str, place: str) -> CsvName:
-    try:
-        return parse_csv_name(name)
     except IntegrityError as error:
         raise ConfigError(f"{place} is no published ZIP: {error}") from error
+    except zipfile.BadZipFile as error:
+        raise IntegrityError(f"{place} is no ZIP, or damaged ({error}): fetch it again") from error
 
 
 def _union(csvs: Sequence[_Csv]) -> str:
