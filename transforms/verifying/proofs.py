@@ -8,12 +8,12 @@ once more.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,12 +23,12 @@ from transforms.scratch import exclusive
 _Result = TypeVar("_Result")
 
 _WAIT_SECONDS = 10.0
-_MOST_PLACES = 10_000  # SQLite allows 32,766 in one statement
 _TABLE = """
     create table if not exists proven (
         place text primary key, state text not null, recorded text not null, digest text not null
     ) without rowid
 """
+_FIND = "select * from proven where place in (select value from json_each(?))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +66,9 @@ class Proofs:
 
     def find_each(self, asked: Sequence[Proof]) -> list[Proof | None]:
         """The proofs of places, each in its very state against its recorded hash, or None."""
-        proofs: dict[tuple[str, str, str], Proof] = {}
-        for start in range(0, len(asked), _MOST_PLACES):
-            places = [proof.place for proof in asked[start : start + _MOST_PLACES]]
-            rows = self._run(partial(_rows, places))
-            proofs.update(((proof.place, proof.state, proof.recorded), proof) for proof in rows)
+        places = json.dumps([proof.place for proof in asked])
+        rows = self._run(lambda con: con.execute(_FIND, [places]).fetchall())
+        proofs = {row[:3]: Proof(*row) for row in rows}
         return [proofs.get((proof.place, proof.state, proof.recorded)) for proof in asked]
 
     def keep(self, *proofs: Proof) -> None:
@@ -111,11 +109,6 @@ class Proofs:
                     is_damage = type(error) is sqlite3.DatabaseError
                     if not (is_damage and _is_removed(self._path)):
                         self._path, self._kept = None, self._path
-
-
-def _rows(places: Sequence[str], con: sqlite3.Connection) -> list[Proof]:
-    sql = f"select * from proven where place in ({', '.join('?' * len(places))})"  # noqa: S608
-    return [Proof(*row) for row in con.execute(sql, places)]
 
 
 def _is_removed(path: Path) -> bool:
