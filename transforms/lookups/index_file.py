@@ -24,6 +24,7 @@ import orjson
 from isal import isal_zlib
 
 from transforms.errors import IntegrityError, UnreadableFilesError
+from transforms.files import sync_file
 from transforms.lookups.key_filter import KeyFilter
 from transforms.lookups.key_pages import Key, PageTable, read_pages
 
@@ -62,12 +63,23 @@ def new_index(path: Path) -> Iterator[sqlite3.Connection]:
     Raises `OSError` where the machine cannot write it.
     """
     try:
-        with _written(path) as file:
+        with closing(sqlite3.connect(path, isolation_level=None)) as file:
+            file.execute(f"pragma page_size = {_PAGE_BYTES}")
+            # Nobody goes on with the unfinished file of a process that died: nothing to undo.
+            file.execute("pragma journal_mode = off")
+            file.execute("pragma synchronous = off")
+            file.execute("begin")
+            file.execute(
+                "create table facts (name text primary key, crc integer not null, "
+                "body blob not null) without rowid"
+            )
+            # Equal rows make another file each time: a sweep never takes a new one for an old one.
+            write_fact(file, "nonce", os.urandom(_NONCE_BYTES))
             yield file
+            file.execute("commit")
     except sqlite3.OperationalError as error:
         raise _machine_error(path, error) from error
-    with path.open("rb") as written:
-        os.fsync(written.fileno())
+    sync_file(path)
 
 
 def _machine_error(path: Path, error: sqlite3.OperationalError) -> Exception:
@@ -83,24 +95,6 @@ def _machine_error(path: Path, error: sqlite3.OperationalError) -> Exception:
     except OSError as reason:
         return OSError(reason.errno, reason.strerror, str(path))
     return OSError(number, os.strerror(number), str(path))
-
-
-@contextmanager
-def _written(path: Path) -> Iterator[sqlite3.Connection]:
-    with closing(sqlite3.connect(path, isolation_level=None)) as file:
-        file.execute(f"pragma page_size = {_PAGE_BYTES}")
-        # Nobody goes on with the unfinished file of a process that died: there is nothing to undo.
-        file.execute("pragma journal_mode = off")
-        file.execute("pragma synchronous = off")
-        file.execute("begin")
-        file.execute(
-            "create table facts (name text primary key, crc integer not null, "
-            "body blob not null) without rowid"
-        )
-        # Equal rows make another file each time: a sweep never takes a new one for an old one.
-        write_fact(file, "nonce", os.urandom(_NONCE_BYTES))
-        yield file
-        file.execute("commit")
 
 
 def open_index(path: Path) -> sqlite3.Connection:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import repeat, zip_longest
+from itertools import chain, pairwise, repeat, zip_longest
 from typing import Any, Literal, NamedTuple
 
 import orjson
@@ -83,16 +83,13 @@ class _Page(NamedTuple):
         return cls(tuple(row[1:-4]), row[0], *row[-4:])
 
     def checksum(self) -> int:
-        return _checksum(self.number, orjson.dumps(self.key), self.following, self.marks, self.body)
+        key = orjson.dumps(self.key)
+        rest = b"%d%b%b%b" % (self.number, key, self.following, self.marks)
+        return isal_zlib.crc32(self.body, isal_zlib.crc32(rest))
 
     def next_key(self) -> Key | None:
         following = orjson.loads(self.following)
         return None if following is None else tuple(following)
-
-
-def _checksum(number: int, key: bytes, following: bytes, marks: bytes, body: bytes) -> int:
-    """The checksum of a page whose key is given as JSON."""
-    return isal_zlib.crc32(body, isal_zlib.crc32(b"%d%b%b%b" % (number, key, following, marks)))
 
 
 def write_pages(
@@ -255,18 +252,12 @@ def _pages(
 
     The hashes of their first values, where these are texts, are added to `hashes`.
     """
-    number, key, marks, body = 0, table.first_key, b"", b""
-    dumped = orjson.dumps(key)
-    for next_key, next_marks, next_body in _bodies(con, table, rows, hashes):
-        following = orjson.dumps(next_key)
-        if body:
-            crc = _checksum(number, dumped, following, marks, body)
-            yield (number, *key, crc, following, marks, body)
-            number, key, dumped = number + 1, next_key, following
-        marks, body = next_marks, next_body
-    body, following = body or _deflated(b""), orjson.dumps(None)
-    crc = _checksum(number, dumped, following, marks, body)
-    yield (number, *key, crc, following, marks, body)
+    made = _bodies(con, table, rows, hashes)
+    _, marks, body = next(made, ((), b"", _deflated(b"")))
+    bodies = chain([(table.first_key, marks, body)], made, [(None, b"", b"")])
+    for number, ((key, marks, body), (following, *_)) in enumerate(pairwise(bodies)):
+        page = _Page(key or (), number, 0, orjson.dumps(following), marks, body)
+        yield (number, *page.key, page.checksum(), *page[3:])
 
 
 def _bodies(

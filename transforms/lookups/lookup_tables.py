@@ -199,8 +199,8 @@ def times_of(index: IndexFile, table: str) -> tuple[int, int] | None:
 
     None where it has none. Raises `UnreadableFilesError`.
     """
-    first, last = index.tables[table]
-    return None if first is None else (first, last)
+    times = index.tables[table]
+    return (times[0], times[1]) if times else None
 
 
 def _tables(sources: Mapping[str, LookupSource]) -> list[str]:
@@ -279,9 +279,14 @@ def _oracle_sql(sources: Mapping[str, LookupSource]) -> str:
     return oracle_rows.oracle_rows_sql(data.table_columns, data.rows, specs)
 
 
-def _identities_sql(latest: str) -> str:
-    """SQL for the identities of withdrawals and when they were written, in microseconds."""
-    return f"select {IDENTITY} as identity, epoch_us(vega_time) as written from {latest}"  # noqa: S608
+def _identities_sql(table: str, sources: Mapping[str, LookupSource]) -> str:
+    """SQL for what tells a table's rows apart, and for their times; "" without rows."""
+    if sources[table].is_empty:
+        return ""
+    if table == "oracle_data":
+        return oracle_rows.identities_sql(_oracle_sql(sources))
+    times = "epoch_us(vega_time) as written"
+    return f"select {IDENTITY} as identity, {times} from {sources[table].rows}"  # noqa: S608
 
 
 def _facts(
@@ -289,31 +294,20 @@ def _facts(
 ) -> dict[str, bytes]:
     """What lookups have besides pages."""
     times = {
-        table: _first_and_last(con, table, sources)
+        table: first_and_last(con, _listed_rows(table, sources))
         for table in _LISTED_BY_TIME.intersection(tables)
+        if not sources[table].is_empty
     }
-    identities: dict[str, str] = {}
-    if "withdrawals" in tables:
-        source = sources["withdrawals"]
-        identities["withdrawals"] = "" if source.is_empty else _identities_sql(source.rows)
-    if "oracle_data" in tables:
-        is_empty = sources["oracle_data"].is_empty
-        of_data = oracle_rows.identities_sql
-        identities["oracle_data"] = "" if is_empty else of_data(_oracle_sql(sources))
     facts = {TABLES: orjson.dumps({table: times.get(table) for table in tables})}
-    for table, of in identities.items():
-        facts |= identity_facts(con, table, of)
+    for table in ("withdrawals", "oracle_data"):
+        if table in tables:
+            facts |= identity_facts(con, table, _identities_sql(table, sources))
     return facts
 
 
-def _first_and_last(
-    con: Connection, table: str, sources: Mapping[str, LookupSource]
-) -> tuple[int | None, int | None]:
-    """The first and the last time of a table's rows, in microseconds."""
-    if sources[table].is_empty:
-        return None, None
+def first_and_last(con: Connection, rows: str) -> tuple[int, int] | None:
+    """The first and the last `vega_time` of rows (SQL), in microseconds; None without any."""
     ((first, last),) = con.execute(
-        "select epoch_us(min(vega_time)), epoch_us(max(vega_time)) "  # noqa: S608 - ours
-        f"from {_listed_rows(table, sources)}"
+        f"select epoch_us(min(vega_time)), epoch_us(max(vega_time)) from {rows}"  # noqa: S608 - ours
     ).fetchall()
-    return first, last
+    return None if first is None else (first, last)

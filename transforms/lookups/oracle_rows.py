@@ -47,15 +47,14 @@ def oracle_rows_sql(columns: TableColumns, data: str, specs: str | None) -> str:
     )
 
 
-def newest_sql(rows: str) -> str:
-    """SQL for rows, of those with one time and number the newest."""
-    newest = f"row_number() over (partition by vega_time, seq_num {_NEWEST}) = 1"
-    return f"select * from ({rows}) qualify {newest}"  # noqa: S608 - ours
-
-
 def latest_sql(rows: str) -> str:
-    """SQL for the latest of the rows with the same specs and data."""
-    return f"select * from ({newest_sql(rows)}) qualify {_LATEST} = 1"  # noqa: S608 - ours
+    """SQL for the latest of the rows with the same specs and data.
+
+    Of those with one time and number the newest counts.
+    """
+    newest = f"row_number() over (partition by vega_time, seq_num {_NEWEST}) = 1"
+    rows = f"select * from ({rows}) qualify {newest}"  # noqa: S608 - ours
+    return f"select * from ({rows}) qualify {_LATEST} = 1"  # noqa: S608 - ours
 
 
 def matches_sql(rows: str) -> str:

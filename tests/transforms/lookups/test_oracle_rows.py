@@ -137,7 +137,7 @@ def test_pages_have_the_rows_of_each_spec_and_the_latest_of_all(
             of_specs.values(), key=lambda row: (row[6], row[:3])
         )
         times = [fact[1] for fact in facts]
-        ends = [min(times), max(times)] if times else [None, None]
+        ends = [min(times), max(times)] if times else None
         assert orjson.loads(read_fact(file, TABLES)) == {"oracle_data": ends}
         assert prove_lookups(con, file, sources) == ""
 

@@ -16,7 +16,7 @@ from transforms.block_range import BlockRange
 from transforms.duck import Connection, less_memory, new_database, quote_name
 from transforms.duck_errors import OUT_OF_MEMORY, reason
 from transforms.lookups.index_file import SUFFIX, new_index
-from transforms.lookups.lookup_tables import LookupSource, write_lookups
+from transforms.lookups.lookup_tables import LookupSource, first_and_last, write_lookups
 from transforms.objects import StoredFile
 from transforms.scratch import scratch_folder
 from transforms.segments.prepare import PreparedSegment
@@ -103,11 +103,7 @@ def _times(con: Connection, shape: Shape, path: Path) -> Times | None:
     """The first and last time of the blocks in a data file."""
     if "vega_time" not in shape.columns:
         return None
-    ((first, last),) = con.execute(
-        "select epoch_us(min(vega_time)), epoch_us(max(vega_time)) "  # noqa: S608 - quoted
-        f"from {rows_sql('blocks', shape.column_list(), [path])}"
-    ).fetchall()
-    return None if first is None else (first, last)
+    return first_and_last(con, rows_sql("blocks", shape.column_list(), [path]))
 
 
 def write_index(con: Connection, scratch: Path, sources: Mapping[str, LookupSource]) -> Path | None:
