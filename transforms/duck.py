@@ -154,8 +154,11 @@ def read_only_connection(path: Path, *, threads: int | None = None) -> Iterator[
 def plain_errors(scratch: Path | None = None) -> Iterator[None]:
     """Raise `OSError` with number and file, `BusyError`, `KeyboardInterrupt` where DuckDB tells so.
 
-    For what runs on a connection while the block that opened it does not see it.
+    For what runs on a connection while the block that opened it does not see it. All else that
+    DuckDB says is an error of its own.
     """
+    from duckdb import DataError
+
     from transforms.duck_errors import Error, machine_error
 
     try:
@@ -168,10 +171,12 @@ def plain_errors(scratch: Path | None = None) -> Iterator[None]:
         if "Could not set lock on file" in str(error):
             reason = str(error).splitlines()[0].partition(": ")[2]
             raise BusyError(f"another program has it open to write: {reason}") from error
-        fault = machine_error(error, scratch)
-        if fault is None:
-            raise
-        raise fault from error
+        if fault := machine_error(error, scratch):
+            raise fault from error
+        if type(error) is OSError and error.errno is None:
+            # As which Arrow hands on what DuckDB says in the middle of a stream.
+            raise DataError(str(error)) from error
+        raise
 
 
 @contextmanager

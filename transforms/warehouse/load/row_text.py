@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import duckdb
 import pyarrow as pa
 
 from transforms.duck import Connection, quote_name, quote_text
@@ -25,26 +24,18 @@ class RowText:
         self._rest = memoryview(b"")
 
     def read(self, size: int) -> bytes:
-        """As many of the next bytes; fewer only at the end. Raises `duckdb.Error`."""
+        """As many of the next bytes; fewer only at the end. Raises what a statement does."""
         parts = []
         while size:
             part = self._rest[:size]
             parts.append(part)
             self._rest, size = self._rest[len(part) :], size - len(part)
-            if not self._rest and not self._has_next():
-                break
+            if not self._rest:
+                batch = next(self._batches, None)
+                if batch is None:
+                    break
+                self._rest = _bytes(batch.column(0))
         return b"".join(parts)
-
-    def _has_next(self) -> bool:
-        try:
-            batch = next(self._batches, None)
-        except OSError as error:  # as which Arrow hands on all that DuckDB says
-            if error.errno is not None:
-                raise
-            raise duckdb.OperationalError(str(error)) from error
-        if batch is not None:
-            self._rest = _bytes(batch.column(0))
-        return batch is not None
 
 
 def _bytes(lines: pa.Array) -> memoryview:

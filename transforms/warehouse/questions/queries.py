@@ -111,11 +111,6 @@ def _query_errors() -> Iterator[None]:
             yield
     except (duckdb.ProgrammingError, duckdb.DataError, duckdb.NotSupportedError) as error:
         raise _query_error(str(error)) from error
-    except OSError as error:
-        if error.errno is not None:
-            raise
-        # Arrow hands on what DuckDB says in the middle of a stream as an OSError without a number.
-        raise _query_error(str(error)) from error
 
 
 def _query_error(text: str) -> ConfigError:
