@@ -143,10 +143,10 @@ def asked_zips(place: Place, patch: pytest.MonkeyPatch) -> set[str]:
         return store_head(store, key)
 
     # What else is asked for by name goes by its path.
-    store_list, store_path, store_head = FolderStore.list, FolderStore._path, FolderStore.head
+    store_list, store_path, store_head = FolderStore.list, FolderStore.path, FolderStore.head
     with patch.context() as patched:
         patched.setattr(FolderStore, "list", listed)
-        patched.setattr(FolderStore, "_path", named)
+        patched.setattr(FolderStore, "path", named)
         patched.setattr(FolderStore, "head", described)
         assert findings(place) == set()
     assert f"{KIT_CHAIN}/index.json" in keys
