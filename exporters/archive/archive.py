@@ -240,6 +240,14 @@ def update(
     return won_race(written, store.describe(key))
 
 
+def put_new(store: Store, key: str, content: bytes, content_type: str) -> None:
+    """Write a small object that is rarely there; whatever is there is replaced."""
+    try:
+        store.put_if_match(key, content, None, content_type)
+    except LostRaceError:
+        update(store, key, lambda _: content, content_type)
+
+
 def won_race(work: Callable[[], _Result], place: str) -> _Result:
     """Do work, and again whenever it loses a race to another writer.
 

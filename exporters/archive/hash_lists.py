@@ -17,12 +17,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from exporters.archive.archive import Archive, update
+from exporters.archive.archive import Archive, put_new
 from exporters.archive.entries import Entry
 from exporters.archive.index import ArchiveIndex
 from exporters.archive.shards import hashes_path
 from exporters.archive.sums import completeness
-from transforms.stores.store import LostRaceError
 
 if TYPE_CHECKING:
     from exporters.signing_keys import Signer
@@ -52,11 +51,7 @@ def hash_line(entry: Entry) -> bytes:
 def put_hash_file(archive: Archive, entry: Entry) -> None:
     """Write the hash file beside a ZIP, whatever is there."""
     key, content = archive.key(f"{entry.path}.sha256"), hash_line(entry)
-    try:
-        archive.store.put_if_match(key, content, None, "text/plain; charset=utf-8")
-    except LostRaceError:
-        # There is one already: the same, or that of a file which has been replaced.
-        update(archive.store, key, lambda _: content, "text/plain; charset=utf-8")
+    put_new(archive.store, key, content, "text/plain; charset=utf-8")
 
 
 ENDING = ".minisig"

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from exporters.archive.archive import Archive, update
+from exporters.archive.archive import Archive, put_new
 from exporters.archive.hash_lists import SUMS, parse_sums
 from exporters.archive.index import ArchiveIndex, ShardSummary
 from exporters.archive.shards import Shard, shard_at, shard_path
@@ -23,7 +23,7 @@ def put_shard(archive: Archive, number: int, data: bytes) -> ShardSummary:
     """Write a shard under the name of its bytes, and return its summary for the index."""
     place = archive.place(shard_path(number, content_sha256(data)))
     summary = ShardSummary.of(Shard.parse(data, place), data)
-    update(archive.store, archive.key(summary.path), lambda _: data, "application/json")
+    put_new(archive.store, archive.key(summary.path), data, "application/json")
     return summary
 
 
@@ -69,12 +69,14 @@ def _path(archive: Archive, info: ObjectInfo) -> str:
 
 def sweep_shards(archive: Archive) -> None:
     """Remove the shards that newer ones replaced more than a day ago, by the store's clock."""
-    stored, index = stored_shards(archive), archive.index()
-    for number, infos in stored.items():
+    stored, oldest = stored_shards(archive), archive.store.now() - _KEPT_SECONDS
+    due = {n: infos for n, infos in stored.items() if infos[1:] and infos[1].modified < oldest}
+    index = archive.index() if due else ArchiveIndex(archive.chain_id)
+    for number, infos in due.items():
         keys = [info.key for info in infos]
         summary = index.shards.get(number)
         named = archive.key(summary.path) if summary else ""
         if named in keys:
             for info, newer in pairwise(infos[: keys.index(named) + 1]):
-                if archive.store.now() - newer.modified > _KEPT_SECONDS:
+                if newer.modified < oldest:
                     archive.store.delete(info.key)

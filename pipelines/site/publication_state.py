@@ -15,6 +15,7 @@ from exporters.archive.hash_lists import SUMS, parse_sums
 from exporters.archive.index import ArchiveIndex
 from exporters.archive.lake_place import MANIFESTS, STATE_MANIFEST
 from exporters.archive.shards import shard_blocks, shard_number
+from exporters.archive.sound_documents import sound_index
 from exporters.lake.lake_files import Lake
 from exporters.lake.publication.state_tables import is_state_due
 from pipelines.site.site import Site, at_one_look
@@ -28,16 +29,21 @@ from transforms.warehouse.manifests.receipts import Receipt
 
 
 def published_parts(
-    archive: Archive, segments: Collection[BlockRange], tables: Collection[str]
+    archive: Archive,
+    segments: Collection[BlockRange],
+    tables: Collection[str],
+    index: ArchiveIndex | None = None,
 ) -> dict[tuple[str, BlockRange], Entry]:
-    """What the archive has of exactly these segments: single-segment ZIPs, by table and blocks.
+    """Return the entries of single-segment ZIPs of these segments, by table and blocks.
 
-    Reads their shards only; one that is damaged has nothing, and publishing makes it again.
+    Reads the index, unless it is given, and the segments' shards. A damaged one has no entries:
+    publishing makes it again.
     """
+    index = index or sound_index(archive)
     segment_set, parts = frozenset(segments), {}
     for number in sorted(set(map(shard_number, segment_set))):
         with suppress(IntegrityError):
-            for entry in archive.shard(number).entries:
+            for entry in archive.shard(number, index).entries:
                 if entry.blocks in segment_set and entry.table in tables:
                     parts[entry.table, entry.blocks] = entry
     return parts
@@ -64,7 +70,7 @@ def corrected_segments(site: Site, catalog: Catalog, index: ArchiveIndex) -> lis
         if not manifests or proofs.find(proof.place, proof.state, proof.recorded):
             continue
         receipts = catalog.receipts(blocks)
-        entries = published_parts(archive, {r.blocks for r in receipts}, HISTORY_TABLES)
+        entries = published_parts(archive, {r.blocks for r in receipts}, HISTORY_TABLES, index)
         published = (r for r in receipts if (r.table, r.blocks) in entries)
         others = {receipt.blocks for receipt in published if not is_held(receipt, entries)}
         corrected |= others
