@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from starlette.routing import Router
@@ -91,45 +92,40 @@ def _endpoints(service: Service) -> Iterator[tuple[str, ASGIApp]]:
             yield operation.path, _Limited(operation.name, call, service.calls, call.refusal)
     feed = ProvisionStream(service.feed, service.slots)
     yield STREAM.path, _Limited(STREAM.name, feed, service.calls, envelope)
-    download = Download(service.downloads, service.exports, service.reading, service.slots)
-    yield EXPORT.path, _Limited(EXPORT.name, download, service.calls, envelope)
+    yield EXPORT.path, _Limited(EXPORT.name, Download(service), service.calls, envelope)
     address = ServedAddress(service.settings.locations.public_url, service.settings.listen)
-    pages = ArchivePages(service.snapshots, service.store, address, service.files)
-    page = _Limited("page", pages, service.calls)
+    page = _Limited("page", ArchivePages(service, address), service.calls)
     for path in ("/", "/archive", _ARCHIVE):
         yield path, page
     database = ServedDatabase(service.snapshots, service.store, service.warehouse.cache)
-    files = ArchiveFiles(service.store, database, address, service.reading, service.files)
-    yield f"{_ARCHIVE}{{key}}", files
+    yield f"{_ARCHIVE}{{key}}", ArchiveFiles(service, database, address)
     for path, own in own_pages(service.health, service.metrics).items():
         # A page brings its styles and scripts along: they count as one with it.
         is_free = own.name != "page" or path.startswith("/static/")
         yield path, own if is_free else _Limited("page", own, service.calls)
 
 
+@dataclass(frozen=True, slots=True)
 class _Limited:
     """An endpoint whose requests take from their client's bucket, named for log and counters.
 
     It may raise what a client did wrong, before it sends anything.
     """
 
-    def __init__(
-        self, name: str, endpoint: ASGIApp, runner: QueryRunner, refuse: _Refuse = failure
-    ) -> None:
-        self._name = name
-        self._endpoint = endpoint
-        self._runner = runner
-        self._refuse = refuse
+    name: str
+    endpoint: ASGIApp
+    runner: QueryRunner
+    refuse: _Refuse = failure
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
-        scope["operation"] = self._name
-        admission = self._runner.admit(client_key(scope))
+        scope["operation"] = self.name
+        admission = self.runner.admit(client_key(scope))
         add_headers(scope, admission.headers)
         try:
             if admission.refusal is not None:
                 raise admission.refusal
-            await self._endpoint(scope, receive, send)
+            await self.endpoint(scope, receive, send)
         except UnknownMethodError:
             await method_not_allowed()(scope, receive, send)
         except MalformedParameterError as error:
@@ -137,4 +133,4 @@ class _Limited:
         except CancelledError:
             return
         except ApiError as error:
-            await self._refuse(error)(scope, receive, send)
+            await self.refuse(error)(scope, receive, send)

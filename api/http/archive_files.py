@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from starlette.types import Receive, Scope, Send
 
 from api.core.api_errors import Code
-from api.core.workers import Workers
 from api.http.answers import ANSWER_HEADERS, departure, method_not_allowed, not_found, refusal
 from api.http.file_answers import FileContent, send_file
 from api.http.served_database import ServedAddress, ServedDatabase
+from api.service import Service
 from exporters.archive.public_sql import PUBLIC_TYPES
 from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import ObjectInfo
@@ -51,17 +51,14 @@ _HEADERS = (
 
 @dataclass(frozen=True, slots=True)
 class ArchiveFiles:
-    """Serves the objects of a store, whatever it is, below one path.
+    """Serves the objects of the archive's store, whatever it is, below one path.
 
-    `workers` look them up, and `reading` are those that read them. What it lacks of `database`,
-    that has.
+    What it lacks of `database`, that has.
     """
 
-    store: Store
+    service: Service
     database: ServedDatabase
     address: ServedAddress
-    reading: Workers
-    workers: Workers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer GET and HEAD."""
@@ -72,19 +69,19 @@ class ArchiveFiles:
             return
         key = scope["path_params"]["key"]
         address = self.address.of(scope)
-        content = await self.workers.run(
+        content = await self.service.files.run(
             lambda _: self._content(key, address), departure=departure(receive)
         )
         if content is None:
             is_unknown = not address and key.rpartition("/")[2] in PUBLIC_TYPES
             await (_UNKNOWN_ADDRESS if is_unknown else not_found())(scope, receive, send)
             return
-        await send_file(self.reading, content, scope, receive, send)
+        await send_file(self.service.reading, content, scope, receive, send)
 
     def _content(self, key: str, address: str) -> FileContent | None:
         """The file of a key, asked for at an address; None where there is none."""
         if info := self._head(key):
-            return _content(self.store, info)
+            return _content(self.service.store, info)
         made, files = self.database.key(key, address), self.database.files
         info = files.head(made) if made else None
         return _content(files, info) if info else None
@@ -98,8 +95,8 @@ class ArchiveFiles:
             checked_key(key)
         except ConfigError:
             return None
-        info = self.store.head(key)
-        return info if info and _is_inside(self.store, key) else None
+        info = self.service.store.head(key)
+        return info if info and _is_inside(self.service.store, key) else None
 
 
 def _is_inside(store: Store, key: str) -> bool:

@@ -6,43 +6,38 @@ sent: a client can resume, ask whether anything changed, and know a cut download
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 from starlette.types import Receive, Scope, Send
 
-from api.core.clients import Slots
-from api.core.workers import QueryRunner, Workers
 from api.http.answers import client_key, departure
 from api.http.calls import read_query
 from api.http.file_answers import FileContent, send_file
 from api.http.parameters import QueryPairs, parse_query, read_request, time_limit
 from api.operations import EXPORT
-from api.queries.export_request import ExportQuery
+from api.service import Service
 from exporters.zips.layout import Layout
 from transforms.errors import IntegrityError
 
 
+@dataclass(frozen=True, slots=True)
 class Download:
     """The export, asked with `GET`, `HEAD` or a posted form."""
 
-    def __init__(
-        self, runner: QueryRunner, exports: ExportQuery, reading: Workers, slots: Slots
-    ) -> None:
-        self._runner = runner
-        self._exports = exports
-        self._reading = reading
-        self._slots = slots
+    service: Service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; an error before the first byte has its own status."""
         try:
             request = read_request(EXPORT, await _pairs(scope, receive))
-            with self._slots.taken(client_key(scope)):
-                query = partial(self._exports.lay_out, request)
-                layout, _ = await self._runner.run(query, departure(receive), time_limit(scope))
-                await send_file(self._reading, _content(layout), scope, receive, send)
+            with self.service.slots.taken(client_key(scope)):
+                query = partial(self.service.exports.lay_out, request)
+                runner = self.service.downloads
+                layout, _ = await runner.run(query, departure(receive), time_limit(scope))
+                await send_file(self.service.reading, _content(layout), scope, receive, send)
         except IntegrityError:
-            self._runner.metrics.damaged.inc()
+            self.service.metrics.damaged.inc()
             raise
 
 

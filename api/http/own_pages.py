@@ -8,15 +8,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 from starlette.types import Receive, Scope, Send
 
 from api.core.health import Health
-from api.core.open_snapshots import OpenSnapshots
 from api.core.telemetry import CONTENT_TYPE, Metrics
-from api.core.workers import Workers
 from api.http.answers import (
     HTML,
     JSON,
@@ -30,8 +29,8 @@ from api.http.answers import (
 from api.http.archive_page import archive_page, view_archive
 from api.http.openapi import document
 from api.http.served_database import ServedAddress
+from api.service import Service
 from exporters.archive.templating import render
-from transforms.stores.store import Store
 
 _TYPES = {
     ".css": b"text/css; charset=utf-8",
@@ -41,21 +40,19 @@ _TYPES = {
 _NO_CACHE = (b"cache-control", b"no-cache")
 
 
+@dataclass(frozen=True, slots=True)
 class Endpoint:
     """A path whose answer is made on the spot, to GET and HEAD, or to any method."""
 
-    def __init__(
-        self, name: str, answer: Callable[[Scope], Answer], *, any_method: bool = False
-    ) -> None:
-        self.name = name
-        self._answer = answer
-        self._any_method = any_method
+    name: str
+    answer: Callable[[Scope], Answer]
+    any_method: bool = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         scope["operation"] = self.name
-        is_allowed = self._any_method or scope["method"] in ("GET", "HEAD")
-        answer = self._answer(scope) if is_allowed else method_not_allowed()
+        is_allowed = self.any_method or scope["method"] in ("GET", "HEAD")
+        answer = self.answer(scope) if is_allowed else method_not_allowed()
         await answer(scope, receive, send)
 
 
@@ -98,16 +95,12 @@ def _asset(body: bytes, content_type: bytes) -> Endpoint:
     return Endpoint("page", answer)
 
 
+@dataclass(frozen=True, slots=True)
 class ArchivePages:
     """The archive's page: what exists, what is missing, how to get it. Answers GET and HEAD."""
 
-    def __init__(
-        self, snapshots: OpenSnapshots, store: Store, address: ServedAddress, workers: Workers
-    ) -> None:
-        self._snapshots = snapshots
-        self._store = store
-        self._address = address
-        self._workers = workers
+    service: Service
+    address: ServedAddress
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -116,8 +109,8 @@ class ArchivePages:
             return
         # Relative links: a proxy may have the server below a path of its own.
         base = ".." if scope["path"].endswith("/archive/") else "."
-        own = self._address.of(scope)
-        body = await self._workers.run(
+        own = self.address.of(scope)
+        body = await self.service.files.run(
             lambda _: self._page(base, own), departure=departure(receive)
         )
         room_of(scope).take(len(body))
@@ -125,7 +118,8 @@ class ArchivePages:
         await answer(scope, receive, send)
 
     def _page(self, base: str, own: str) -> bytes:
-        if self._snapshots.current is None:
-            return archive_page(view_archive(None, self._store), base)
-        with self._snapshots.reading(needs_rows=False) as reading:
-            return archive_page(view_archive(reading.snapshot.catalog, self._store, own), base)
+        snapshots, store = self.service.snapshots, self.service.store
+        if snapshots.current is None:
+            return archive_page(view_archive(None, store), base)
+        with snapshots.reading(needs_rows=False) as reading:
+            return archive_page(view_archive(reading.snapshot.catalog, store, own), base)

@@ -9,22 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from dataclasses import dataclass
 
 from starlette.types import Message, Receive, Scope, Send
 
-from api.core.api_errors import (
-    ApiError,
-    Code,
-    DeadlineError,
-)
+from api.core.api_errors import ApiError, Code, DeadlineError
 from api.core.clients import Slots
 from api.core.descriptors import message
-from api.http.answers import (
-    JSON,
-    client_key,
-    departure,
-    room_of,
-)
+from api.http.answers import JSON, client_key, departure, room_of
 from api.http.calls import read_query
 from api.http.parameters import QueryPairs, parse_query, read_request, time_limit
 from api.operations import STREAM
@@ -46,12 +38,12 @@ _POLICY_VIOLATION = 1008  # of a request that is wrong however often it comes
 _ROOM_BYTES = 128 * 1024
 
 
+@dataclass(frozen=True, slots=True)
 class ProvisionStream:
     """The endpoint, for both protocols."""
 
-    def __init__(self, feed: ProvisionFeed, slots: Slots) -> None:
-        self._feed = feed
-        self._slots = slots
+    feed: ProvisionFeed
+    slots: Slots
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one reader."""
@@ -62,8 +54,8 @@ class ProvisionStream:
 
     async def _over_http(self, scope: Scope, receive: Receive, send: Send) -> None:
         criteria, seconds = _asked(scope, await read_query(scope, receive))
-        self._feed.check_rows()
-        with self._slots.taken(client_key(scope)):
+        self.feed.check_rows()
+        with self.slots.taken(client_key(scope)):
             room_of(scope).take(_ROOM_BYTES)
             await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS]})
             # Sent at once: a reader should know that it is connected before anything happens.
@@ -78,7 +70,7 @@ class ProvisionStream:
         code = _TRY_AGAIN_LATER
         try:
             criteria, seconds = _asked(scope, parse_query(scope["query_string"]))
-            with self._slots.taken(client_key(scope)):
+            with self.slots.taken(client_key(scope)):
                 room_of(scope).take(_ROOM_BYTES)
                 lines = self._lines(criteria, seconds)
                 if not await self._pump(lines, _frame, receive, send):
@@ -94,7 +86,7 @@ class ProvisionStream:
     ) -> AsyncGenerator[bytes]:
         """Yield lines for one reader for so many seconds; the last one says why it must go."""
         end = None if seconds is None else asyncio.get_running_loop().time() + seconds
-        async with aclosing(self._feed.batches(criteria, _json)) as batches:
+        async with aclosing(self.feed.batches(criteria, _json)) as batches:
             try:
                 while True:
                     async with asyncio.timeout_at(end):
