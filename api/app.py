@@ -90,8 +90,7 @@ def _endpoints(service: Service) -> Iterator[tuple[str, ASGIApp]]:
         if operation.path:
             call = CallEndpoint(operation, service.calls)
             yield operation.path, _Limited(operation.name, call, service.calls, call.refusal)
-    feed = ProvisionStream(service.feed, service.slots)
-    yield STREAM.path, _Limited(STREAM.name, feed, service.calls, envelope)
+    yield STREAM.path, _Limited(STREAM.name, ProvisionStream(service), service.calls, envelope)
     yield EXPORT.path, _Limited(EXPORT.name, Download(service), service.calls, envelope)
     address = ServedAddress(service.settings.locations.public_url, service.settings.listen)
     page = _Limited("page", ArchivePages(service, address), service.calls)

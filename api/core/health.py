@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from api.core.api_errors import UnavailableError
-from api.core.open_snapshots import NOTHING_LOADED, OpenSnapshots
+from api.core.open_snapshots import OpenSnapshots
 from api.core.server_settings import ServeSettings
 from api.core.telemetry import Metrics, log
 from exporters.archive.archive import Archive
@@ -85,12 +85,7 @@ class Health:
         """Why it is not ready, as a sentence; empty where it is."""
         if self._stopping:
             return "the server is about to stop"
-        damage = self._snapshots.damage
-        if damage is not None:
-            return damage.sentence
-        if self._snapshots.current is None:
-            return NOTHING_LOADED
-        return _REFUSED if self._is_archive_refused else ""
+        return self._snapshots.refusal or (_REFUSED if self._is_archive_refused else "")
 
     def stop(self) -> None:
         """Say that balancers should send no more requests."""

@@ -166,8 +166,10 @@ class OpenSnapshots:
         self._prepare = prepare
         self._lock = Lock()
         self._refreshing = Lock()
-        self._current: OpenSnapshot | None = None
-        self._damage: Damage | None = None
+        self.current: OpenSnapshot | None = None
+        """The newest snapshot, None where nothing was ever loaded. Not held open by this."""
+        self.damage: Damage | None = None
+        """What of the newest snapshot is lost or damaged, so that no rows are served."""
         # The commit that these are about; empty where it has to be opened again.
         self._followed = ""
         self._lost = LostFiles(warehouse)
@@ -197,14 +199,12 @@ class OpenSnapshots:
             yield snapshots
 
     @property
-    def current(self) -> OpenSnapshot | None:
-        """The newest snapshot, None where nothing was ever loaded. Not held open by this."""
-        return self._current
-
-    @property
-    def damage(self) -> Damage | None:
-        """What of the newest snapshot is lost or damaged, so that no rows are served."""
-        return self._damage
+    def refusal(self) -> str:
+        """Why no rows can be read, as a sentence; empty where they can."""
+        damage = self.damage
+        if damage is not None:
+            return damage.sentence
+        return "" if self.current is not None else NOTHING_LOADED
 
     def refresh(self) -> bool:
         """Go over to a newer snapshot if there is one: say so.
@@ -219,12 +219,15 @@ class OpenSnapshots:
             try:
                 self._lost.check(newest)
                 following = self._opened(newest)
-                self._damage = None
+                self.damage = None
             except IntegrityError as error:
                 self._refuse(error)
                 following = OpenSnapshot(newest, ExitStack())
             self._followed = newest.snapshot.commit
-            self._go_over(following)
+            with self._lock:
+                former, self.current = self.current, following
+            if former is not None:
+                self._release(former)
             return following.is_whole
 
     def look(self) -> None:
@@ -238,7 +241,7 @@ class OpenSnapshots:
                 return
             try:
                 self._lost.check(newest)
-                if self._damage is not None:
+                if self.damage is not None:
                     self._followed = ""
             except IntegrityError as error:
                 self._refuse(error)
@@ -246,34 +249,21 @@ class OpenSnapshots:
     def _followable(self) -> Catalog | None:
         """The newest snapshot; None where nothing is loaded, or the log is damaged."""
         try:
-            newest = self._newest_catalog()
+            snapshot = self._warehouse.snapshot()
+            if snapshot.volumes or snapshot.losses:
+                return self._warehouse.backing.catalog(snapshot)
+            self.damage = None
         except IntegrityError as error:
             self._refuse(error)
             self._followed = ""
-            return None
-        if newest is None:
-            self._damage = None
-        return newest
+        return None
 
     def _refuse(self, error: IntegrityError) -> None:
         """Refuse requests for rows with what an error says."""
         damage = self._lost.damage(error)
-        if damage != self._damage:
+        if damage != self.damage:
             log.error("%s", error)
-        self._damage = damage
-
-    def _newest_catalog(self) -> Catalog | None:
-        """The newest snapshot, None where nothing is loaded."""
-        snapshot = self._warehouse.snapshot()
-        if not (snapshot.volumes or snapshot.losses):
-            return None
-        return self._warehouse.backing.catalog(snapshot)
-
-    def _go_over(self, following: OpenSnapshot) -> None:
-        with self._lock:
-            former, self._current = self._current, following
-        if former is not None:
-            self._release(former)
+        self.damage = damage
 
     @contextmanager
     def reading(self, *, needs_rows: bool = True) -> Iterator[Reading]:
@@ -283,11 +273,9 @@ class OpenSnapshots:
         be, unless the job needs no rows.
         """
         with self._lock:
-            snapshot, damage = self._current, self._damage
-            if damage is not None and (needs_rows or snapshot is None):
-                raise UnavailableError(damage.sentence)
-            if snapshot is None:
-                raise UnavailableError(NOTHING_LOADED)
+            snapshot, refusal = self.current, self.refusal
+            if snapshot is None or (needs_rows and refusal):
+                raise UnavailableError(refusal)
             snapshot.users += 1
         examine = partial(self._examine, snapshot.catalog)
         try:
@@ -303,9 +291,9 @@ class OpenSnapshots:
             self._release(snapshot)
 
     def check_rows(self) -> None:
-        """Raise `UnavailableError` where files of the newest snapshot are lost or damaged."""
-        if self._damage is not None:
-            raise UnavailableError(self._damage.sentence)
+        """Raise `UnavailableError` where nothing is loaded, or files are lost or damaged."""
+        if refusal := self.refusal:
+            raise UnavailableError(refusal)
 
     def _examine(self, catalog: Catalog, paths: Collection[Path]) -> UnavailableError | None:
         """What refuses a request, and those that follow, where files are damaged that it reads.
@@ -316,8 +304,8 @@ class OpenSnapshots:
         """
         with self._refreshing:
             is_newest = catalog.snapshot.commit == self._followed
-            if is_newest and self._damage is not None:
-                return UnavailableError(self._damage.sentence)
+            if is_newest and self.damage is not None:
+                return UnavailableError(self.damage.sentence)
             manifests = (catalog.files.path(volume.file) for volume in catalog.snapshot.history)
             try:
                 self._lost.check(catalog, {*paths, *manifests})
@@ -334,13 +322,13 @@ class OpenSnapshots:
             snapshot.users -= 1
             if snapshot.users:
                 return
-        if self._current is not None:
-            self._indexes.keep(self._current.catalog)
+        if self.current is not None:
+            self._indexes.keep(self.current.catalog)
         snapshot.lease.close()
 
     def _opened(self, catalog: Catalog) -> OpenSnapshot:
         """Open a snapshot. Raises what `_check` says of files that turn out to be lost."""
-        if not self._followed or self._damage is not None:
+        if not self._followed or self.damage is not None:
             self._indexes.keep(None)
         try:
             return self._open(catalog)
@@ -379,7 +367,7 @@ class OpenSnapshots:
             files={volume.key: attached(volume.database) for volume in catalog.snapshot.states},
             indexes=self._indexes.of(catalog),
             captures=attached(captures) if captures else None,
-            former=self._current,
+            former=self.current,
         )
         with self._pool.session() as session, self._indexes.passing():
             snapshot.newest = _newest(session, snapshot)

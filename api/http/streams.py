@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from starlette.types import Message, Receive, Scope, Send
 
 from api.core.api_errors import ApiError, Code, DeadlineError
-from api.core.clients import Slots
 from api.core.descriptors import message
 from api.http.answers import JSON, client_key, departure, room_of
 from api.http.calls import read_query
@@ -23,7 +22,7 @@ from api.operations import STREAM
 from api.queries.liquidity import ProvisionFilter
 from api.queries.messages import error_json, record_json
 from api.queries.pagination import Record
-from api.queries.provision_feed import ProvisionFeed
+from api.service import Service
 
 _HEADERS = (
     (b"content-type", JSON),
@@ -42,8 +41,7 @@ _ROOM_BYTES = 128 * 1024
 class ProvisionStream:
     """The endpoint, for both protocols."""
 
-    feed: ProvisionFeed
-    slots: Slots
+    service: Service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one reader."""
@@ -54,8 +52,8 @@ class ProvisionStream:
 
     async def _over_http(self, scope: Scope, receive: Receive, send: Send) -> None:
         criteria, seconds = _asked(scope, await read_query(scope, receive))
-        self.feed.check_rows()
-        with self.slots.taken(client_key(scope)):
+        self.service.snapshots.check_rows()
+        with self.service.slots.taken(client_key(scope)):
             room_of(scope).take(_ROOM_BYTES)
             await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS]})
             # Sent at once: a reader should know that it is connected before anything happens.
@@ -70,7 +68,7 @@ class ProvisionStream:
         code = _TRY_AGAIN_LATER
         try:
             criteria, seconds = _asked(scope, parse_query(scope["query_string"]))
-            with self.slots.taken(client_key(scope)):
+            with self.service.slots.taken(client_key(scope)):
                 room_of(scope).take(_ROOM_BYTES)
                 lines = self._lines(criteria, seconds)
                 if not await self._pump(lines, _frame, receive, send):
@@ -86,7 +84,7 @@ class ProvisionStream:
     ) -> AsyncGenerator[bytes]:
         """Yield lines for one reader for so many seconds; the last one says why it must go."""
         end = None if seconds is None else asyncio.get_running_loop().time() + seconds
-        async with aclosing(self.feed.batches(criteria, _json)) as batches:
+        async with aclosing(self.service.feed.batches(criteria, _json)) as batches:
             try:
                 while True:
                     async with asyncio.timeout_at(end):

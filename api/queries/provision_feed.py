@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from api.core.api_errors import ApiError, FailedError, Reason, UnavailableError
 from api.core.broadcast import Mailbox
-from api.core.open_snapshots import NOTHING_LOADED, OpenSnapshot, Reading
+from api.core.open_snapshots import OpenSnapshot, Reading
 from api.core.telemetry import log
 from api.core.workers import Query, QueryRunner
 from api.queries.liquidity import (
@@ -80,15 +80,6 @@ class ProvisionFeed:
         self._stopping = True
         self.refuse(UnavailableError(STOPPING))
 
-    def check_rows(self) -> None:
-        """Raise `UnavailableError` where nothing is loaded, or files are lost.
-
-        No reader could be told what is there.
-        """
-        self._snapshots.check_rows()
-        if self._snapshots.current is None:
-            raise UnavailableError(NOTHING_LOADED)
-
     def refuse(self, error: ApiError) -> None:
         """End the streams of all readers with an error."""
         for mailbox in self._readers:
@@ -100,11 +91,16 @@ class ProvisionFeed:
         Raises what keeps it from being read. The readers are told of this instead, and the newest
         snapshot that can be read counts as known.
         """
+        missed = FailedError(Reason.STREAM_FAILED, MISSED)
         try:
-            await (self._begin_anew() if self._volumes is None else self._tell(self._volumes))
+            if self._volumes is not None:
+                await self._tell(self._volumes)
+            else:  # whoever came before it has missed what the newest one changed
+                self._volumes = await self._read(lambda reading: _history(reading.snapshot))
+                self.refuse(missed)
         except Exception as error:
             self._volumes = None
-            self._miss(error)
+            self.refuse(error if isinstance(error, UnavailableError) else missed)
             raise
         return True
 
@@ -116,7 +112,7 @@ class ProvisionFeed:
         This never ends by itself: the error that it raises in the end says why.
         """
         with self._ending(), self._subscribed(encode) as mailbox:
-            self.check_rows()
+            self._snapshots.check_rows()  # no reader could be told what is there
             if criteria.snapshot:
                 there = await self._read(lambda reading: present(reading, encode))
                 for batch in await self._matching(there, criteria):
@@ -171,18 +167,6 @@ class ProvisionFeed:
         self, change: Provisions, criteria: ProvisionFilter
     ) -> Sequence[list[bytes]]:
         return await self._runner.workers.run(lambda _: [*batches(change, criteria)])
-
-    async def _begin_anew(self) -> None:
-        """Take the newest snapshot for known; whoever came before it has missed what it is."""
-        self._volumes = await self._read(lambda reading: _history(reading.snapshot))
-        self._miss()
-
-    def _miss(self, error: Exception | None = None) -> None:
-        self.refuse(
-            error
-            if isinstance(error, UnavailableError)
-            else FailedError(Reason.STREAM_FAILED, MISSED)
-        )
 
     @contextmanager
     def _subscribed(self, encode: Encoding) -> Iterator[Mailbox[Provisions]]:
