@@ -66,25 +66,17 @@ class JsonFormatter(logging.Formatter):
 
 def log_config(level: str) -> dict[str, Any]:
     """The configuration for `logging.config.dictConfig`: everything from `level` up, as JSON."""
+    # The web server reports every connection; only what goes wrong is of interest.
+    levels = dict.fromkeys(("uvicorn", "exporters", "transforms"), "WARNING")
+    levels["strata"] = level.upper()
     return {
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"json": {"()": JsonFormatter}},
-        "handlers": {
-            "stderr": {
-                "class": "logging.StreamHandler",
-                "formatter": "json",
-                "stream": "ext://sys.stderr",
-            }
-        },
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
         "loggers": {
-            # The web server reports every connection; only what goes wrong is of interest.
-            "uvicorn": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},
-            "strata": {"handlers": ["stderr"], "level": level.upper(), "propagate": False},
-            **{
-                name: {"handlers": ["stderr"], "level": "WARNING", "propagate": False}
-                for name in ("exporters", "transforms")
-            },
+            name: {"handlers": ["stderr"], "level": least, "propagate": False}
+            for name, least in levels.items()
         },
     }
 

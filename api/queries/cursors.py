@@ -172,17 +172,11 @@ class CursorFormat:
 
     def encode(self, values: Values) -> str:
         """The cursor of a row with these values: all of them, or the first `main`."""
-        return self._encoded([values], min(len(values), len(self._names)))[0]
+        return self.encode_rows([values], min(len(values), len(self._names)))[0]
 
-    def encode_rows(self, rows: Sequence[Values]) -> list[str]:
-        """The cursors of rows that begin with these values, of all of them."""
-        return self._encoded(rows, len(self._names))
-
-    def encode_main(self, rows: Sequence[Values]) -> list[str]:
-        """The cursors of rows that begin with these values, of the first `main` of them."""
-        return self._encoded(rows, self.main)
-
-    def _encoded(self, rows: Sequence[Values], length: int) -> list[str]:
+    def encode_rows(self, rows: Sequence[Values], length: int | None = None) -> list[str]:
+        """The cursors of rows that begin with these values: all, or the first `length`."""
+        length = length or len(self._names)
         columns = [*zip(*rows, strict=False)][:length] or [()] * length
         cells = [map(form.give, of) for (_, form), of in zip(self._fields, columns, strict=False)]
         texts = map(orjson.dumps, map(_object(*self._names[:length]), *cells))

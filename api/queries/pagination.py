@@ -106,7 +106,7 @@ class Cut:
 
     def cursors(self, cursors: CursorFormat) -> list[str]:
         """The rows' cursors, with the extra key where a neighbour's are otherwise the same."""
-        encoded = cursors.encode_main(self.rows)
+        encoded = cursors.encode_rows(self.rows, cursors.main)
         ends = [
             None if row is None else cursors.encode(row[: cursors.main])
             for row in (self.previous, self.following)

@@ -110,17 +110,12 @@ class Methods(grpc.GenericRpcHandler):
     ) -> tuple[str, Handler]:
         """A handler of calls that get one message; `public` ones need no token."""
 
-        async def handle(request: bytes, context: Context) -> bytes:
-            call = Call(context, path, self._proxies, self._unread)
+        async def send(request: bytes, call: Call) -> bytes:
+            body = call.count(await answer(request, call))
+            await call.send_headers()
+            return body
 
-            async def work() -> bytes:
-                body = call.count(await answer(request, call))
-                await call.send_headers()
-                return body
-
-            return await self._attend(name, call, work, public=public)
-
-        return path, grpc.unary_unary_rpc_method_handler(handle)
+        return path, grpc.unary_unary_rpc_method_handler(self._attended(name, path, send, public))
 
     def _streaming(
         self,
@@ -131,14 +126,10 @@ class Methods(grpc.GenericRpcHandler):
         several: bool = False,
     ) -> tuple[str, Handler]:
         """A handler of calls that get many messages, and send `several` where they do."""
-
-        async def handle(request: Any, context: Context) -> None:  # noqa: ANN401 - bytes, or several
-            call = Call(context, path, self._proxies, self._unread)
-            await self._attend(name, call, lambda: answer(request, call))
-
+        attended = self._attended(name, path, answer)
         if several:
-            return path, grpc.stream_stream_rpc_method_handler(handle)
-        return path, grpc.unary_stream_rpc_method_handler(handle)
+            return path, grpc.stream_stream_rpc_method_handler(attended)
+        return path, grpc.unary_stream_rpc_method_handler(attended)
 
     def _refused(self, path: str, code: Code, message: str) -> Handler:
         async def refuse(_requests: object, _call: Call) -> None:
@@ -147,34 +138,39 @@ class Methods(grpc.GenericRpcHandler):
         _, handler = self._streaming("other", path, refuse, several=True)
         return handler
 
-    async def _attend(
+    def _attended(
         self,
         name: str,
-        call: Call,
-        work: Callable[[], Awaitable[_Result]],
-        *,
+        path: str,
+        answer: Callable[[Any, Call], Awaitable[_Result]],
         public: bool = False,
-    ) -> _Result:
-        """Do the work for a call; an error ends the call as its table says (spec 7.1)."""
-        try:
-            self._check(call, public=public)
-            return await work()
-        except AbortError:
-            raise
-        except ApiError as error:
-            await call.fail(error)
-        except asyncio.CancelledError:
-            call.left()
-            raise
-        except Exception:
-            # The log has the traceback under the id that the answer gives.
-            log.exception("a call failed unexpectedly")
-            await call.fail(FailedError(Reason.UNEXPECTED, f"request {call.id}"))
-        finally:
-            call.finish(name, self._metrics)
+    ) -> Callable[[Any, Context], Awaitable[_Result]]:
+        """Answers a call, or ends it with an error as its table says (spec 7.1)."""
 
-    def _check(self, call: Call, *, public: bool) -> None:
-        if not (public or self._keyring.opens(bearer_token(call.given("authorization")))):
+        async def attend(request: Any, context: Context) -> _Result:  # noqa: ANN401 - bytes, or several
+            call = Call(context, path, self._proxies, self._unread)
+            try:
+                if not public:
+                    self._check_token(call)
+                return await answer(request, call)
+            except AbortError:
+                raise
+            except ApiError as error:
+                await call.fail(error)
+            except asyncio.CancelledError:
+                call.left()
+                raise
+            except Exception:
+                # The log has the traceback under the id that the answer gives.
+                log.exception("a call failed unexpectedly")
+                await call.fail(FailedError(Reason.UNEXPECTED, f"request {call.id}"))
+            finally:
+                call.finish(name, self._metrics)
+
+        return attend
+
+    def _check_token(self, call: Call) -> None:
+        if not self._keyring.opens(bearer_token(call.given("authorization"))):
             raise RefusedError(Code.UNAUTHENTICATED, NEEDED)
 
 
