@@ -9,7 +9,7 @@ import click
 from exporters.archive.figures import size_text
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import FINDINGS, OK
-from pipelines.commands.options import json_option, open_site, source_option
+from pipelines.commands.options import open_site, screen_option, source_option
 from pipelines.site.collecting import Collector
 from transforms.collecting.collection import CollectedSegment
 from transforms.collecting.node_list import Backlog
@@ -21,15 +21,14 @@ from transforms.collecting.node_list import Backlog
 )
 @click.option("--socket", metavar="PATH", help="Its admin socket [STRATA_NODE_SOCKET].")
 @source_option
-@json_option
-def command(node: str | None, socket: str | None, source: str | None, as_json: bool) -> int:
+@screen_option
+def command(node: str | None, socket: str | None, source: str | None, screen: Screen) -> int:
     """Put each segment that the data node lists and the source lacks into the source, oldest first.
 
     The node writes a file for each, so this runs on its machine, as its user. A file that has
     another id (CID) is refused and named, and the rest goes on. The exit code is 1 where something
     was refused.
     """
-    screen = Screen(as_json)
     collector = Collector(open_site(source, node=node, node_socket=socket))
     outcomes: list[CollectedSegment] = []
     with collector.alone() as folder:

@@ -5,19 +5,18 @@ from __future__ import annotations
 import click
 
 from pipelines.commands.display import Screen
-from pipelines.commands.options import json_option, open_site, warehouse_option
+from pipelines.commands.options import open_site, screen_option, warehouse_option
 
 
 @click.command("compact")
 @warehouse_option
-@json_option
-def command(warehouse: str | None, as_json: bool) -> None:
+@screen_option
+def command(warehouse: str | None, screen: Screen) -> None:
     """Merge runs of neighbouring volumes of similar size until nothing is worth merging.
 
     Readers and loads are not disturbed, exports do not change by a byte. The old files go a day
     later, when nobody reads them any more.
     """
-    screen = Screen(as_json)
     site = open_site(warehouse=warehouse)
     merged = site.warehouse.compact()
     count = len(site.loaded_catalog().snapshot.history)

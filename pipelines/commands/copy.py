@@ -11,7 +11,7 @@ import click
 
 from exporters.archive.figures import size_text
 from pipelines.commands.display import Screen
-from pipelines.commands.options import blocks_of, json_option, open_site, warehouse_option
+from pipelines.commands.options import blocks_of, open_site, screen_option, warehouse_option
 from transforms.bounds import Bound, lower_bound, upper_bound
 from transforms.errors import IntegrityError
 from transforms.scratch import scratch_folder, sweep_scratch
@@ -46,7 +46,7 @@ Ends = tuple[Bound | None, Bound | None]
     help="Copy what this archive has: a folder, s3://<bucket>/<prefix>, or https://.",
 )
 @click.option("--chain", metavar="ID", help="The archive's chain [the only one].")
-@json_option
+@screen_option
 def command(
     file: Path,
     blocks: str | None,
@@ -55,7 +55,7 @@ def command(
     warehouse: str | None,
     archive: str | None,
     chain: str | None,
-    as_json: bool,
+    screen: Screen,
 ) -> None:
     """Write FILE, a DuckDB file with tables under the names of the warehouse, which needs no other.
 
@@ -71,7 +71,7 @@ def command(
         raise click.UsageError("give --blocks or --times, not both")
     if warehouse and archive:
         raise click.UsageError("copy from --warehouse or from --archive")
-    names, ends, screen = _names(tables), _ends(blocks, times), Screen(as_json)
+    names, ends = _names(tables), _ends(blocks, times)
     with _opened(warehouse, archive, chain, file, ends, screen) as source, source.one_look():
         choice = choose_segments(source, *ends)
         screen.message(f"taking {choice}")

@@ -11,13 +11,7 @@ from exporters.exports.range_export import RangeExport
 from exporters.exports.splice import write_hashed
 from exporters.zips.layout import Layout
 from pipelines.commands.display import Screen
-from pipelines.commands.options import (
-    archive_option,
-    json_option,
-    open_site,
-    range_options,
-    warehouse_option,
-)
+from pipelines.commands.options import range_options, screen_option, site_options
 from pipelines.site.site import Site
 from transforms.bounds import both_bounds
 from transforms.scratch import temporary_folder
@@ -41,9 +35,8 @@ from transforms.warehouse.questions.range_choice import SegmentChoice, choose_ra
     metavar="TEXT",
     help="What stands for NULL in the CSVs [nothing]; another text is rendered anew, not spliced.",
 )
-@warehouse_option
-@archive_option
-@json_option
+@site_options("warehouse", "archive")
+@screen_option
 def command(
     table: str,
     first: int | None,
@@ -53,9 +46,8 @@ def command(
     out: Path | None,
     dry_run: bool,
     null: str,
-    warehouse: str | None,
-    archive: str | None,
-    as_json: bool,
+    site: Site,
+    screen: Screen,
 ) -> None:
     """Write TABLE over blocks FROM to TO (both inclusive) as a ZIP of exact CSVs.
 
@@ -65,8 +57,6 @@ def command(
     """
     if out is None and not dry_run:
         raise click.UsageError("give --out FOLDER, or --dry-run to see what it would be")
-    screen = Screen(as_json)
-    site = open_site(warehouse=warehouse, archive=archive)
     choice = _choice(site, (first, last), start, end)
     if choice is not None:
         screen.message(f"taking {choice}")

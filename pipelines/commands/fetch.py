@@ -14,7 +14,7 @@ from exporters.fetching.range_fetch import RangeFetch, fetch_range
 from exporters.fetching.range_plan import choose_blocks
 from exporters.mirroring.mirror import Mirrored, mirror
 from pipelines.commands.display import Screen
-from pipelines.commands.options import json_option, range_options
+from pipelines.commands.options import range_options, screen_option
 from transforms.bounds import both_bounds
 from transforms.errors import IntegrityError
 
@@ -31,7 +31,7 @@ from transforms.errors import IntegrityError
     required=True,
     help="Folder to fetch into; made where it is missing.",
 )
-@json_option
+@screen_option
 def command(
     archive: str,
     is_whole: bool,
@@ -40,7 +40,7 @@ def command(
     start: str | None,
     end: str | None,
     out: Path,
-    as_json: bool,
+    screen: Screen,
 ) -> None:
     """Fetch from ARCHIVE: a folder, s3://<bucket>/<prefix>, or https://, also of `strata serve`.
 
@@ -54,7 +54,6 @@ def command(
 
     Run it again to go on where it stopped: what is there is not fetched again.
     """
-    screen = Screen(as_json)
     if is_whole and (table or start or end):
         raise click.UsageError("--all fetches everything: leave --table, --from and --to out")
     if not is_whole and table is None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from pipelines.commands.display import Screen
 from transforms.block_range import BlockRange
 from transforms.errors import SegmentError
 
@@ -36,9 +38,34 @@ _to_option = click.option(
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="One JSON document on stdout, for programs."
 )
+screen_option = click.option(
+    "--json",
+    "screen",
+    is_flag=True,
+    callback=lambda _context, _option, is_json: Screen(is_json),
+    help="One JSON document on stdout, for programs.",
+)
+_PLACES = {"source": source_option, "warehouse": warehouse_option, "archive": archive_option}
+_Command = Callable[..., Any]
 
 
-def range_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def site_options(*places: str) -> Callable[[_Command], _Command]:
+    """Options for these places; the command gets `site`, which they and the environment name."""
+
+    def decorated(command: _Command) -> _Command:
+        @wraps(command)
+        def opened(**given: Any) -> object:  # noqa: ANN401 - of any option
+            options = {place: given.pop(place) for place in places}
+            return command(site=open_site(**options), **given)
+
+        for place in reversed(places):
+            opened = _PLACES[place](opened)
+        return opened
+
+    return decorated
+
+
+def range_options(command: _Command) -> _Command:
     """`--from` and `--to` as `start` and `end`: blocks, dates or times."""
     return _from_option(_to_option(command))
 

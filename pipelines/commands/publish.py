@@ -15,13 +15,7 @@ from pipelines.batches import plan_batches
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import CONFLICT, DAMAGED, OK
 from pipelines.commands.found import show_lost
-from pipelines.commands.options import (
-    archive_option,
-    blocks_of,
-    json_option,
-    open_site,
-    warehouse_option,
-)
+from pipelines.commands.options import blocks_of, screen_option, site_options
 from pipelines.commands.publication_report import show_completion, show_refused
 from pipelines.site.completing import Completion, complete_archive
 from pipelines.site.publishing import (
@@ -74,17 +68,15 @@ def _loaded_inside(site: Site, blocks: str | None) -> list[BlockRange]:
     metavar="REASON",
     help="Begin revisions.json anew: the list is lost, and no mirror or backup has it.",
 )
-@warehouse_option
-@archive_option
-@json_option
+@site_options("warehouse", "archive")
+@screen_option
 def command(
     reason: str | None,
     tables: tuple[str, ...],
     blocks: str | None,
     revisions_lost: str | None,
-    warehouse: str | None,
-    archive: str | None,
-    as_json: bool,
+    site: Site,
+    screen: Screen,
 ) -> int:
     """Publish the 15 tables of every loaded segment that the archive lacks.
 
@@ -95,8 +87,6 @@ def command(
     files of what is published, unless STRATA_LAKE is 0: a table that cannot have them is named.
     """
     correction = _correction(reason, tables, blocks)
-    screen = Screen(as_json)
-    site = open_site(warehouse=warehouse, archive=archive)
     chain_id = site.loaded_catalog().snapshot.chain_id
     published = site.archive(chain_id)
     if revisions_lost is not None:

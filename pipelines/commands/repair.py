@@ -6,14 +6,14 @@ import click
 
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import DAMAGED, OK
-from pipelines.commands.options import json_option, open_site, warehouse_option
+from pipelines.commands.options import open_site, screen_option, warehouse_option
 from transforms.warehouse.checks.log_repair import Repair, repair
 
 
 @click.command("repair")
 @warehouse_option
-@json_option
-def command(warehouse: str | None, as_json: bool) -> int:
+@screen_option
+def command(warehouse: str | None, screen: Screen) -> int:
     """Hold the warehouse's log and its files against each other, and make them agree again.
 
     Damaged snapshots are followed by a sound one, files that are missing or damaged are no longer
@@ -23,7 +23,6 @@ def command(warehouse: str | None, as_json: bool) -> int:
     The exit code is 5 where something was found, also where it was repaired: run it again to see
     whether all is well.
     """
-    screen = Screen(as_json)
     site = open_site(warehouse=warehouse)
     with screen.progress("examining") as advance:
         report = repair(site.warehouse.backing, advance)

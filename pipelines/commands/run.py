@@ -13,13 +13,7 @@ from exporters.archive.figures import size_text
 from exporters.locations import dagster_home
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import DAMAGED, FINDINGS, MACHINE, OK
-from pipelines.commands.options import (
-    archive_option,
-    json_option,
-    open_site,
-    source_option,
-    warehouse_option,
-)
+from pipelines.commands.options import screen_option, site_options
 from pipelines.commands.publication_report import show_completion, show_refused
 from pipelines.commands.run_report import show_run
 from pipelines.lasting_objects import lasting_objects
@@ -40,11 +34,9 @@ _WAITS = (1, 2, 4, 8)  # seconds
 
 
 @click.command("run")
-@source_option
-@warehouse_option
-@archive_option
-@json_option
-def command(source: str | None, warehouse: str | None, archive: str | None, as_json: bool) -> int:
+@site_options("source", "warehouse", "archive")
+@screen_option
+def command(site: Site, screen: Screen) -> int:
     """Load and publish every new segment as Dagster runs, which its web interface shows.
 
     Without a source, a sample history is made and used. Run again, it changes nothing. The exit
@@ -52,8 +44,6 @@ def command(source: str | None, warehouse: str | None, archive: str | None, as_j
     is empty, a segment is published with other text than loaded, or a run failed; 7 where the disk
     or the network is why.
     """
-    screen = Screen(as_json)
-    site = open_site(source, warehouse, archive)
     _copy_sample(screen, site)
     with site.warehouse.one_look():
         before = _first_status(site)

@@ -8,7 +8,7 @@ from itertools import islice
 import click
 
 from pipelines.commands.display import Screen
-from pipelines.commands.options import json_option, open_site, warehouse_option
+from pipelines.commands.options import open_site, screen_option, warehouse_option
 from transforms.warehouse.log.losses import LostRowsError
 from transforms.warehouse.questions.queries import query_rows
 from transforms.warehouse.warehouse import Warehouse
@@ -19,14 +19,14 @@ _SHOWN = 100  # rows of a table on the screen
 @click.command("sql")
 @click.argument("query")
 @warehouse_option
-@json_option
-def command(query: str, warehouse: str | None, as_json: bool) -> None:
+@screen_option
+def command(query: str, warehouse: str | None, screen: Screen) -> None:
     """Run QUERY on the newest snapshot: `select * from orders limit 5`.
 
     A table of the first rows, or all as JSON. As CSV: `strata shell -csv -c "select ..."`; as a
     file: `strata shell -c "copy (select ...) to 'rows.parquet'"`.
     """
-    site, screen = open_site(warehouse=warehouse), Screen(as_json)
+    site = open_site(warehouse=warehouse)
     with site.warehouse.one_look():
         warn_of_lost(site.warehouse, screen)
         show_rows(site.warehouse, query, screen)

@@ -10,8 +10,8 @@ from pipelines.commands.failures import DAMAGED, OK
 from pipelines.commands.found import show_findings
 from pipelines.commands.options import (
     archive_option,
-    json_option,
     open_site,
+    screen_option,
     warehouse_option,
 )
 from pipelines.site.site_check import first_findings, verify_site
@@ -29,9 +29,9 @@ from transforms.verifying.verification import Verification
 )
 @warehouse_option
 @archive_option
-@json_option
+@screen_option
 def command(
-    quick: bool, key: str | None, warehouse: str | None, archive: str | None, as_json: bool
+    quick: bool, key: str | None, warehouse: str | None, archive: str | None, screen: Screen
 ) -> int:
     """Read every byte of the archive and the warehouse and prove that all of it fits together.
 
@@ -42,7 +42,6 @@ def command(
     With --archive, and without a warehouse in the usual place, the archive is verified by itself: a
     mirror, say. The exit code is 5 where something is wrong, also where there is nothing to read.
     """
-    screen = Screen(as_json)
     site = open_site(warehouse=warehouse, archive=archive)
     public_key = read_public_key(key) if key else None
     archive_alone = archive is not None and warehouse is None and not site.settings.has_warehouse
