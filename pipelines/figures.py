@@ -24,7 +24,6 @@ from exporters.measures import (
     TIME,
     WAITING,
     Figure,
-    Measure,
     survey_figures,
 )
 from pipelines import jobs
@@ -56,15 +55,18 @@ def write_figures(site: Site, status: SiteStatus | None, instance: dg.DagsterIns
 
 def _prometheus_text(figures: list[Figure]) -> bytes:
     registry = CollectorRegistry()
-    gauges: dict[Measure, Gauge] = {}
+    gauges = {
+        measure: Gauge(
+            f"strata_{measure.name}",
+            measure.meaning,
+            filter(None, [measure.label]),
+            registry=registry,
+        )
+        for measure in dict.fromkeys(figure.measure for figure in figures)
+    }
     for figure in figures:
-        measure = figure.measure
-        labels = [measure.label] if measure.label else []
-        if measure not in gauges:
-            name = f"strata_{measure.name}"
-            gauges[measure] = Gauge(name, measure.meaning, labels, registry=registry)
-        gauge = gauges[measure].labels(figure.case) if labels else gauges[measure]
-        gauge.set(figure.value)
+        gauge = gauges[figure.measure]
+        (gauge.labels(figure.case) if figure.case else gauge).set(figure.value)
     return generate_latest(registry)
 
 

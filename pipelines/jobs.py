@@ -48,14 +48,6 @@ def merge_volumes(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]) 
     context.add_output_metadata({"merged": merged})
 
 
-@dg.job(
-    tags=_LONG, description="Merge small neighbouring volumes; readers and loads go on meanwhile."
-)
-def compact() -> None:
-    """One op."""
-    merge_volumes()
-
-
 class ExportRange(dg.Config):
     """One table over `from_block` to `to_block`, both inclusive, as a ZIP in the folder `out`."""
 
@@ -88,12 +80,6 @@ def write_export(
     )
 
 
-@dg.job(tags=_LONG, description="Write one table over any aligned range of blocks as a ZIP.")
-def export_range() -> None:
-    """One op; its configuration is the request."""
-    write_export()
-
-
 class CheckConfig(dg.Config):
     """How to check: `quick` looks at what no earlier check has proven."""
 
@@ -118,15 +104,6 @@ def prove_everything(
         named = "; ".join(map(str, findings[:_NAMED_FINDINGS]))
         raise dg.Failure(f"{number} findings: {named}", allow_retries=False)
     context.add_output_metadata({"summary": summary(check, number)})
-
-
-@dg.job(
-    tags=_LONG,
-    description="Prove hashes, CRCs, rows and index of archive and warehouse by reading them.",
-)
-def verify() -> None:
-    """One op that fails where something does not match."""
-    prove_everything()
 
 
 @dg.op
@@ -157,17 +134,6 @@ def remove_runs(context: dg.OpExecutionContext) -> None:
     context.add_output_metadata({"removed": remove_old_runs(context.instance, datetime.now(UTC))})
 
 
-@dg.job(
-    tags=_LONG,
-    description="Look whether all that was published is there; what is missing is made again, and "
-    "what the lake no longer needs, and old runs with their logs, are removed.",
-)
-def complete() -> None:
-    """Two ops; the first one fails where something must be done by hand."""
-    look_at_archive()
-    remove_runs()
-
-
 @dg.op
 def collect_segments(context: dg.OpExecutionContext, site: dg.ResourceParam[Site]) -> None:
     """Copy what the data node has and the source lacks into the source."""
@@ -180,14 +146,33 @@ def collect_segments(context: dg.OpExecutionContext, site: dg.ResourceParam[Site
         raise dg.Failure("; ".join(refusals[:_NAMED_FINDINGS]), allow_retries=False)
 
 
-@dg.job(
-    tags=_LONG,
-    description="Copy segments from the data node of STRATA_NODE into the source.",
-)
-def collect() -> None:
-    """One op; it fails where a segment is refused."""
-    collect_segments()
+def _job(name: str, description: str, *ops: dg.OpDefinition) -> dg.JobDefinition:
+    """A job of ops that do not wait for each other."""
+    graph = dg.GraphDefinition(name, node_defs=ops)
+    return graph.to_job(description=description, tags=_LONG)
 
+
+export_range = _job(
+    "export_range", "Write one table over any aligned range of blocks as a ZIP.", write_export
+)
+compact = _job(
+    "compact", "Merge small neighbouring volumes; readers and loads go on meanwhile.", merge_volumes
+)
+complete = _job(
+    "complete",
+    "Look whether all that was published is there; what is missing is made again, and what the "
+    "lake no longer needs, and old runs with their logs, are removed.",
+    look_at_archive,
+    remove_runs,
+)
+verify = _job(
+    "verify",
+    "Prove hashes, CRCs, rows and index of archive and warehouse by reading them.",
+    prove_everything,
+)
+collect = _job(
+    "collect", "Copy segments from the data node of STRATA_NODE into the source.", collect_segments
+)
 
 ALL = (
     *(load, publish, load_and_publish),
