@@ -58,10 +58,10 @@ def failure(error: ApiError, headers: RawHeaders = ()) -> Answer:
     return Answer(error.status, error_json(error), JSON, (*headers, *_advice(error)))
 
 
-def envelope(error: ApiError, headers: RawHeaders = ()) -> Answer:
+def envelope(error: ApiError) -> Answer:
     """An error of a stream or a download before its first byte: the object stands under `error`."""
     body = b'{"error":%b}' % error_json(error)
-    return Answer(error.status, body, JSON, (*headers, *_advice(error)))
+    return Answer(error.status, body, JSON, _advice(error))
 
 
 def refusal(

@@ -94,8 +94,8 @@ class ProvisionFilter:
 
 def current_provisions(reading: Reading) -> list[Record]:
     """Of every provision the row written last, oldest first."""
-    sql = _current_sql(reading.snapshot)
-    return [liquidity_provision(row) for row in (reading.rows(sql) if sql else ())]
+    rows = _all_rows(reading.snapshot)
+    return _read(reading, f"select * from ({rows}) qualify {_LAST}") if rows else []  # noqa: S608
 
 
 def changed_provisions(reading: Reading, before: Sequence[Volume]) -> list[Record]:
@@ -107,8 +107,14 @@ def changed_provisions(reading: Reading, before: Sequence[Volume]) -> list[Recor
     fresh = _fresh_segments(reading.snapshot.catalog, before)
     if not fresh:
         return []
-    sql = _changed_sql(reading.snapshot, _fresh(reading.snapshot, before, fresh))
-    return [liquidity_provision(row) for row in (reading.rows(sql) if sql else ())]
+    rows, is_fresh = _all_rows(reading.snapshot), _fresh(reading.snapshot, before, fresh)
+    if rows is None:
+        return []
+    # An older one would say after a newer state what it was before that.
+    known = f"max(vega_time) filter (not ({is_fresh})) over (partition by id)"
+    states = f"select *, {known} as known from (from ({rows}) qualify {_NEWEST})"  # noqa: S608 - ours
+    newer = "known is null or vega_time > known"
+    return _read(reading, f"select * from ({states}) where ({is_fresh}) and ({newer})")  # noqa: S608
 
 
 def _wanted(text: str | None) -> str | None:
@@ -192,24 +198,9 @@ def _fresh(snapshot: OpenSnapshot, before: Sequence[Volume], fresh: Sequence[int
     return f"_segment in ({', '.join(map(str, fresh))}) or ({later})"
 
 
-def _current_sql(snapshot: OpenSnapshot) -> str | None:
-    """SQL for the last row of every provision."""
-    rows = _all_rows(snapshot)
-    return _ordered(f"select * from ({rows}) qualify {_LAST}") if rows else None  # noqa: S608 - ours
-
-
-def _changed_sql(snapshot: OpenSnapshot, fresh: str) -> str | None:
-    """SQL for the rows for which `fresh` holds and that are newer than its others of a provision.
-
-    An older one would say after a newer state what it was before that.
-    """
-    rows = _all_rows(snapshot)
-    if rows is None:
-        return None
-    known = f"max(vega_time) filter (not ({fresh})) over (partition by id)"
-    states = f"select *, {known} as known from (from ({rows}) qualify {_NEWEST})"  # noqa: S608 - ours
-    newer = "known is null or vega_time > known"
-    return _ordered(f"select * from ({states}) where ({fresh}) and ({newer})")  # noqa: S608 - ours
+def _read(reading: Reading, rows: str) -> list[Record]:
+    """The provisions in the rows of a statement, oldest first."""
+    return [liquidity_provision(row) for row in reading.rows(_ordered(rows))]
 
 
 def _ordered(rows: str) -> str:
