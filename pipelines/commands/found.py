@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import DAMAGED, OK
 from pipelines.site.site_check import count_rows, summary
-from transforms.verifying.findings import Finding, Remedy
+from transforms.verifying.findings import Finding, Remedy, foreign_sentence
 from transforms.verifying.verification import Kind, Verification
 from transforms.warehouse.files.catalog import Catalog
 
@@ -44,10 +44,13 @@ def show_findings(
     if number > len(findings):
         screen.show(f"and {number - len(findings):,} more findings")
     screen.table("read", ("what", "read", "of"), count_rows(check))
+    if check.foreign_rows:
+        screen.show(foreign_sentence(check.foreign_rows))
     screen.show(summary(check, number))
     screen.document(
         {
             "findings": facts,
+            "foreign_rows": check.foreign_rows,
             "more_findings": number - len(findings),
             "read": {
                 kind.name.lower(): {"read": check.read[kind], "expected": check.there[kind]}

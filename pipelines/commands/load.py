@@ -21,6 +21,7 @@ from pipelines.site.loading import LoadOutcome, load_segments, load_spam_capture
 from pipelines.site.site import Site
 from transforms.block_range import BlockRange
 from transforms.coverage import union
+from transforms.verifying.findings import foreign_sentence
 from transforms.warehouse.survey import Survey
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _load_archive(screen: Screen, site: Site, address: str, chain: str | None) -
         screen.show(f"The current state is that of block {report.states[-1].last}.")
     segments = [(segment.blocks, segment.rows, segment.bytes) for segment in report.loaded]
     _show(screen, refused, segments, time.monotonic() - started)
-    return show_lost(screen, site.warehouse.catalog()) or (DAMAGED if refused else OK)
+    return _warn(screen, site, segments) or (DAMAGED if refused else OK)
 
 
 def _load_source(screen: Screen, site: Site) -> int:
@@ -110,10 +111,19 @@ def _load_source(screen: Screen, site: Site) -> int:
     if survey.source_problem:
         screen.message(survey.source_problem)
     _show(screen, refused, loaded, time.monotonic() - started, lines, unreadable)
-    lost = show_lost(screen, site.warehouse.catalog())
+    lost = _warn(screen, site, loaded)
     if unreadable:
         return MACHINE
     return lost or (FINDINGS if refused or lines or survey.source_problem else OK)
+
+
+def _warn(screen: Screen, site: Site, loaded: Sequence[_Loaded]) -> int:
+    """Warn of new rows that belong to no block, and of lost rows; the exit code for these."""
+    catalog = site.warehouse.catalog()
+    runs = union(blocks for blocks, *_ in loaded)
+    if foreign := [rows for run in runs for rows in catalog.foreign_rows(run)]:
+        screen.message(foreign_sentence(foreign))
+    return show_lost(screen, catalog)
 
 
 def _refused(site: Site, survey: Survey) -> dict[str, str]:

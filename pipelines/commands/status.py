@@ -23,6 +23,7 @@ from pipelines.site.segment_status import SiteStatus, site_status, with_unnamed
 from pipelines.site.site import Site
 from transforms.block_range import BlockRange, gaps_between
 from transforms.coverage import union
+from transforms.verifying.findings import foreign_sentence
 from transforms.verifying.verification import COMPLETE, QUICK
 
 
@@ -49,7 +50,7 @@ def command(
         status = with_unnamed(site, site_status(site))
         problems = [*_problems(status), *_unproven(site, status)]
         if check:
-            screen.show("; ".join(problems) or _well(status))
+            screen.show("; ".join(_result(status, problems)))
         if as_json or not check:
             _show_all(screen, site, status, problems)
     return FINDINGS if check and (problems or not status.known) else OK
@@ -88,6 +89,13 @@ def _unproven(site: Site, status: SiteStatus) -> Iterator[str]:
     yield from check_problems(site)
 
 
+def _result(status: SiteStatus, problems: Sequence[str]) -> Iterator[str]:
+    """The problems, or that there are none, and a warning about rows of other blocks."""
+    yield from problems or [_well(status)]
+    if foreign := status.catalog.foreign_rows():
+        yield foreign_sentence(foreign)
+
+
 def _well(status: SiteStatus) -> str:
     gaps = f"; blocks {_joined(status.survey.gaps)} are missing" if status.survey.gaps else ""
     return f"nothing is left to do{gaps}" if status.known else "no segments yet"
@@ -111,7 +119,7 @@ def _show_all(screen: Screen, site: Site, status: SiteStatus, problems: Sequence
     screen.table("lost", ("what", "blocks"), status.lost.items())
     unnamed = [(volume.key, volume.blocks) for volume in status.unnamed]
     screen.table("not in the log: run strata repair", ("volume", "blocks"), unnamed)
-    for sentence in (*(problems or [_well(status)]), *_sentences(site, status, collection)):
+    for sentence in (*_result(status, problems), *_sentences(site, status, collection)):
         screen.show(sentence)
     steps = {**segments, "to_do": status.to_do}
     screen.document(
@@ -125,6 +133,7 @@ def _show_all(screen: Screen, site: Site, status: SiteStatus, problems: Sequence
             "problems": problems,
             "quarantined": [{"file": file, "reason": why} for file, why in status.refused.items()],
             "lost": [*status.lost],
+            "foreign_rows": status.catalog.foreign_rows(),
             "not_in_log": [volume.key for volume in status.unnamed],
             "lake_problem": status.lake_problem or None,
             "verified": last_checks(site),

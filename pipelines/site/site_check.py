@@ -100,6 +100,7 @@ class _Checks:
         if holding is not None:
             for place, what in id_report(holding.catalog.segment_rows()).findings():
                 yield Finding(Problem.DISAGREEMENT, place, what, _OTHER_SOURCE)
+            self.check.foreign_rows += holding.catalog.foreign_rows()
         yield from self.archive(holding)
 
     def archive(self, holding: Holding | None) -> Iterator[Finding]:

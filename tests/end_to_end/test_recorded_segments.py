@@ -44,6 +44,7 @@ def test_every_recorded_segment_is_loaded(loaded: list[Loaded]) -> None:
         assert list(history.warehouse.snapshot().quarantine) == []
         blocks = {segment.blocks for segment in history.segments}
         assert {receipt.blocks for receipt in history.warehouse.receipts()} == blocks
+        assert history.warehouse.catalog().foreign_rows() == []
 
 
 def test_every_history_table_was_rendered_to_its_bytes(loaded: list[Loaded]) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import shlex
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
 from transforms.block_range import BlockRange
 from transforms.errors import IntegrityError
 
+_MOST_NAMED = 5
 _OF_THE_FILE = (errno.EIO, errno.EPROTO, errno.EACCES, errno.EISDIR, errno.ELOOP)
 
 
@@ -55,6 +56,24 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.problem.value}: {self.place}: {self.what}: {self.remedy}"
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignRows:
+    """A number of rows of a table whose time belongs to no block of their segment."""
+
+    table: str
+    segment: BlockRange
+    rows: int
+
+
+def foreign_sentence(rows: Sequence[ForeignRows]) -> str:
+    """Return a warning about such rows that names the first places."""
+    named = [f"{r.rows:,} of {r.table} in segment {r.segment}" for r in rows[:_MOST_NAMED]]
+    more = len(rows) - len(named)
+    named += [f"and {more:,} more places, which strata status --json names"] if more else []
+    what = "rows with a time that belongs to no block of their segment"
+    return f"warning: {what}: {', '.join(named)}"
 
 
 PUBLISH = Remedy(("strata publish",))

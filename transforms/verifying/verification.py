@@ -11,6 +11,7 @@ from pathlib import Path
 
 from transforms.files import new_file
 from transforms.sealed import read_sealed, seal
+from transforms.verifying.findings import ForeignRows
 
 
 class Kind(StrEnum):
@@ -53,6 +54,7 @@ class Verification:
     (none for a whole check), and `proven` those of this one: of each nothing wrong was found.
     `whole` is when the last whole check ended that found nothing wrong at all (ISO 8601); empty
     where this machine knows of none. `ended` are the last checks of each kind.
+    `foreign_rows` are a warning, and no findings.
     What is as young as `settle_seconds` may be about to be published, and is not missed.
     """
 
@@ -63,6 +65,7 @@ class Verification:
     proven: set[str] = field(default_factory=set)
     whole: str = ""
     ended: dict[str, EndedCheck] = field(default_factory=dict)
+    foreign_rows: list[ForeignRows] = field(default_factory=list)
     there: Counter[Kind] = field(default_factory=Counter)
     read: Counter[Kind] = field(default_factory=Counter)
 

@@ -15,6 +15,7 @@ from transforms.coverage import union
 from transforms.errors import RangeError
 from transforms.segments.inventory import LoadedSegments
 from transforms.segments.segment_name import SegmentName
+from transforms.verifying.findings import ForeignRows
 from transforms.warehouse.files.local_files import LocalFiles
 from transforms.warehouse.log.losses import Loss, LostRowsError
 from transforms.warehouse.log.snapshot import Snapshot, lost_between
@@ -24,7 +25,7 @@ from transforms.warehouse.manifests.manifest import (
     manifest_segments,
     read_segments,
 )
-from transforms.warehouse.manifests.manifest_rows import row_blocks
+from transforms.warehouse.manifests.manifest_rows import parse_foreign, row_blocks, rows_over
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 from transforms.warehouse.manifests.shapes import Extent, Volume
 
@@ -79,9 +80,15 @@ class Catalog:
                 return segment.name
         return None
 
-    def segment_rows(self) -> list[pa.Table]:
-        """All loaded segments, ascending, as the rows of each manifest."""
-        return [*map(read_segments, self._manifests(self.snapshot.history))]
+    def segment_rows(self, blocks: BlockRange | None = None) -> list[pa.Table]:
+        """The same segments as `segments`, as the rows of each manifest."""
+        volumes = self.snapshot.history if blocks is None else self.volumes_over(blocks)
+        tables = map(read_segments, self._manifests(volumes))
+        return [rows_over(rows, blocks) for rows in tables] if blocks else [*tables]
+
+    def foreign_rows(self, blocks: BlockRange | None = None) -> list[ForeignRows]:
+        """The rows of these segments whose time belongs to no block of theirs; see `segments`."""
+        return [foreign for rows in self.segment_rows(blocks) for foreign in parse_foreign(rows)]
 
     def _manifests(self, volumes: Iterable[Volume]) -> list[Path]:
         """The manifests of volumes, on this machine."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from transforms.block_range import BlockRange
@@ -22,6 +22,7 @@ from transforms.segments.source import Source
 from transforms.stores.store import content_sha256
 from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.catalog import Catalog
+from transforms.warehouse.load.segment_checks import foreign_rows
 from transforms.warehouse.load.table_load import PartSink
 from transforms.warehouse.load.volume_files import store_file, store_volume, write_tables
 from transforms.warehouse.log.snapshot import Snapshot
@@ -132,7 +133,11 @@ class Loader:
         try:
             with self.backing.working(size) as (con, scratch):
                 data, receipts = write_tables(con, scratch, segments, sink)
-                loaded = [_loaded(segment) for segment in segments]
+                foreign = foreign_rows(con, data, receipts)
+                loaded = [
+                    replace(_loaded(segment), foreign_rows=foreign[segment.blocks.first])
+                    for segment in segments
+                ]
                 return store_volume(self.backing, con, base, data, loaded, receipts)
         except ABOUT_DATA as error:
             names = ", ".join(segment.file.name.file_name for segment in segments)

@@ -6,13 +6,19 @@ Whatever is loaded may be published, so all that speaks against a segment is sai
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
+from pathlib import Path
 
 from transforms.duck import Connection, quote_name, quote_text
 from transforms.errors import SegmentError
+from transforms.tables.conform import rendered
 from transforms.tables.registry import primary_key
+from transforms.warehouse.manifests.data_files import rows_sql
 from transforms.warehouse.manifests.receipts import Receipt
+
+_TIME = "vega_time"
+"""The column with the time of a row's block."""
 
 
 def row_numbers(con: Connection, rows: str) -> dict[int, list[int]]:
@@ -35,6 +41,36 @@ def raw_cells(con: Connection, rows: str) -> defaultdict[int, dict[str, int]]:
     for first, name, count in con.execute(query).fetchall():
         cells[first][name] = count
     return cells
+
+
+def foreign_rows(
+    con: Connection, data: Mapping[str, Path], receipts: Sequence[Receipt]
+) -> defaultdict[int, dict[str, int]]:
+    """Count rows whose time belongs to no block of their segment, by first block and table.
+
+    `data` are data files of history by table. Times are compared as the CSVs write them. Segments
+    whose rows or blocks have no column of times are left out.
+    """
+    columns = {r.table: c for r in receipts for c in r.schema.columns if c.name == _TIME}
+    times = {
+        table: f"select {quote_text(table)} as name, _segment, "  # noqa: S608 - quoted
+        f"{rendered(table, columns[table], raw=True)} as time "
+        f"from {rows_sql(table, [columns[table]], [path])}"
+        for table, path in data.items()
+        if table in columns
+    }
+    counts = defaultdict[int, dict[str, int]](dict)
+    if "blocks" not in times:
+        return counts
+    query = (
+        f"select _segment, name, count(*) from ({' union all '.join(times.values())}) "  # noqa: S608 - quoted
+        f"anti join ({times['blocks']}) using (_segment, time) group by all order by all"
+    )
+    timed = {(r.blocks.first, r.table) for r in receipts if _TIME in r.schema.names}
+    for first, table, count in con.execute(query).fetchall():
+        if {(first, table), (first, "blocks")} <= timed:
+            counts[first][table] = count
+    return counts
 
 
 def check_keys_and_heights(con: Connection, source: str, receipts: Sequence[Receipt]) -> None:

@@ -19,6 +19,7 @@ from transforms.block_range import BlockRange
 from transforms.objects import ObjectInfo
 from transforms.segments.segment_name import SegmentName
 from transforms.tables.registry import Column, TableSchema
+from transforms.verifying.findings import ForeignRows
 from transforms.warehouse.manifests.receipts import LoadedSegment, Receipt
 
 SEGMENTS = pa.schema(
@@ -36,6 +37,7 @@ SEGMENTS = pa.schema(
         ("rows", pa.int64()),
         ("bytes", pa.int64()),
         ("index_id", pa.string()),
+        ("foreign_rows", pa.string()),
     ]
 )
 NAME = SEGMENTS.names[:4]
@@ -71,9 +73,20 @@ def row_blocks(rows: pa.Table) -> list[BlockRange]:
 def parse_segments(rows: pa.Table) -> list[LoadedSegment]:
     """The segments of rows that have the columns of `SEGMENTS`."""
     return [
-        LoadedSegment(_name(row[:4]), ObjectInfo(*row[4:7]), index_id, *row[7:])
-        for *row, index_id in _cells(rows)
+        LoadedSegment(
+            *(_name(row[:4]), ObjectInfo(*row[4:7])),
+            *(index_id, *row[7:], json.loads(foreign or "{}")),
+        )
+        for *row, index_id, foreign in _cells(rows)
     ]
+
+
+def parse_foreign(rows: pa.Table) -> Iterator[ForeignRows]:
+    """Yield the segments' rows that belong to no block, by segment and table."""
+    counted = rows.filter(rows["foreign_rows"].is_valid())
+    for blocks, text in zip(row_blocks(counted), counted["foreign_rows"].to_pylist(), strict=True):
+        for table, count in json.loads(text).items():
+            yield ForeignRows(table, blocks, count)
 
 
 def parse_receipts(rows: pa.Table) -> list[Receipt]:
@@ -112,10 +125,11 @@ def manifest_rows(
         lists[each.blocks].append(dict(zip(RECEIPTS.names, own, strict=True)))
     for segment in segments:
         name, info = segment.name, segment.info
+        foreign = json.dumps(segment.foreign_rows) if segment.foreign_rows else None
         row = (
             *(name.chain_id, name.version, name.blocks.first, name.blocks.last),
             *(info.key, info.size, info.version),
             *(segment.sha256, segment.segment_id, segment.previous_id),
-            *(segment.rows, segment.bytes, segment.index_id, lists[segment.blocks]),
+            *(segment.rows, segment.bytes, segment.index_id, foreign, lists[segment.blocks]),
         )
         yield dict(zip(MANIFEST.names, row, strict=True))

@@ -26,7 +26,8 @@ class LoadedSegment(SegmentFile):
 
     `sha256` is that of the segment ZIP, `segment_id` the network's id, computed from its bytes,
     `previous_id` the id of the segment it was made after, by its own word; `rows` and `bytes` sum
-    over the history tables.
+    over the history tables. `foreign_rows` counts, by history table, the rows whose time belongs to
+    no block of the segment.
     """
 
     sha256: str
@@ -34,6 +35,7 @@ class LoadedSegment(SegmentFile):
     previous_id: str
     rows: int
     bytes: int
+    foreign_rows: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def id_run(self) -> IdRun:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.segments_kit import Cell, Table, block_rows, columns, table_rows
+from tests.segments_kit import Cell, Table, block_rows, block_time, columns, table_rows
 from tests.transforms.warehouse_kit import (
     MemorySink,
     history_segment,
     load_folder,
     quarantine_reasons,
+    state_segment,
 )
 from transforms.block_range import BlockRange
+from transforms.verifying.findings import ForeignRows
 from transforms.warehouse.load.loader import LoadReport
 from transforms.warehouse.warehouse_address import open_warehouse
 
@@ -37,6 +39,17 @@ def _reasons(report: LoadReport) -> list[str]:
 def _orders(*times: Cell, number: Cell = "1", **cells: Cell) -> dict[str, Table]:
     rows = ({"vega_time": time, "seq_num": number, **cells} for time in times)
     return {"orders": table_rows("orders", *rows)}
+
+
+def _without(column: str, names: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
+    at = names.index(column)
+    return [*names[:at], *names[at + 1 :]], [[*row[:at], *row[at + 1 :]] for row in rows]
+
+
+def _foreign_rows(folder: Path, **segments: dict[str, Table]) -> list[ForeignRows]:
+    """List the rows that belong to no block, after loading segments (see `_load`)."""
+    assert _reasons(_load(folder, **segments)) == []
+    return open_warehouse(folder / "w").catalog().foreign_rows()
 
 
 def _blocks(rows: list[tuple[str, str, str]]) -> dict[str, Table]:
@@ -82,9 +95,8 @@ def test_a_key_that_two_segments_have_is_no_fault(tmp_path: Path) -> None:
 
 
 def test_a_table_without_a_column_of_its_key_has_no_key(tmp_path: Path) -> None:
-    names, rows = table_rows("orders", {"vega_time": _TIME}, {"vega_time": _TIME})
-    at = names.index("seq_num")
-    orders = ([*names[:at], *names[at + 1 :]], [[*row[:at], *row[at + 1 :]] for row in rows])
+    rows = table_rows("orders", {"vega_time": _TIME}, {"vega_time": _TIME})
+    orders = _without("seq_num", *rows)
     assert _reasons(_load(tmp_path, only={"orders": orders})) == []
 
 
@@ -128,3 +140,62 @@ def test_whichever_segments_are_at_fault_only_they_are_refused(tmp_path: Path) -
         "segment 41-50",
     ]
     assert len(report.loaded) == 3
+
+
+def test_rows_are_foreign_if_no_block_of_their_segment_has_their_time(tmp_path: Path) -> None:
+    bc, earlier = _BEFORE_CHRIST
+    cases = {  # the time of the fifth block, the time of an order
+        "own": (block_time(5), block_time(10)),
+        "between two blocks": (block_time(15), block_time(20, 1)),
+        "of a later segment": (block_time(25), block_time(31)),
+        "infinity": (block_time(35), "infinity"),
+        "none": (block_time(45), None),
+        "own infinity": ("infinity", "infinity"),
+        "own before Christ": (bc, bc),
+        "before Christ": (bc, earlier),
+    }
+    segments: dict[str, dict[str, Table]] = {}
+    for number, (name, (block, time)) in enumerate(cases.items()):
+        rows = [*block_rows(number * 10 + 1, number * 10 + 10)]
+        rows[4] = (block, *rows[4][1:])
+        segments[name] = _orders(time) | _blocks(rows)
+    names = [*cases]
+    foreign = _foreign_rows(tmp_path, **segments)
+    assert {(each.table, each.rows) for each in foreign} == {("orders", 1)}
+    assert [names[each.segment.first // 10] for each in foreign] == [
+        "between two blocks",
+        "of a later segment",
+        "infinity",
+        "none",
+        "before Christ",
+    ]
+    history_segment(tmp_path / "more", first=81, last=90)
+    load_folder(tmp_path / "w", tmp_path / "more")
+    warehouse = open_warehouse(tmp_path / "w")
+    assert warehouse.compact(most_partial=1)
+    assert warehouse.catalog().foreign_rows() == foreign
+
+
+def test_segments_without_a_column_of_times_have_no_foreign_rows(tmp_path: Path) -> None:
+    times = _orders(block_time(99))
+    untimed_rows = {"orders": _without("vega_time", *table_rows("orders", {}))}
+    untimed_blocks = {"blocks": _without("vega_time", columns("blocks"), [*block_rows(11, 20)])}
+    segments = {"rows": untimed_rows, "blocks": times | untimed_blocks, "all": times}
+    expected = [ForeignRows("orders", BlockRange(21, 30), 1)]
+    assert _foreign_rows(tmp_path, **segments) == expected
+
+
+def test_rows_of_current_state_are_not_foreign(tmp_path: Path) -> None:
+    parties = table_rows("parties", {"vega_time": block_time(99)})
+    state_segment(tmp_path / "s", last=10, tables={"parties": parties})
+    load_folder(tmp_path / "w", tmp_path / "s")
+    assert open_warehouse(tmp_path / "w").catalog().foreign_rows() == []
+
+
+def test_unknown_tables_of_history_may_have_foreign_rows(tmp_path: Path) -> None:
+    rows = f"vega_time,value\n{block_time(2)},1\n{block_time(11)},2\n{block_time(12)},3\n"
+    entries = {"history/novelties": rows.encode()}
+    history_segment(tmp_path / "s", last=10, extra_entries=entries)
+    load_folder(tmp_path / "w", tmp_path / "s")
+    expected = [ForeignRows("novelties", BlockRange(1, 10), 2)]
+    assert open_warehouse(tmp_path / "w").catalog().foreign_rows() == expected
