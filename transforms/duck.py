@@ -70,13 +70,13 @@ def working_connection(
 
 @contextmanager
 def less_memory(con: Connection) -> Iterator[None]:
-    """Let a connection hold half of its memory in this block.
+    """Let a connection hold a third of its memory in this block.
 
-    A sort takes all that it may have, and what is sorted here comes in parts that fit.
+    A sort takes all that it may have, and spills the rest.
     """
     limit = "select parse_formatted_bytes(current_setting('memory_limit'))"
     ((size,),) = con.execute(limit).fetchall()
-    con.execute(f"set memory_limit = '{size // 2}B'")
+    con.execute(f"set memory_limit = '{size // 3}B'")
     try:
         yield
     finally:

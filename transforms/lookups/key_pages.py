@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sqlite3
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
@@ -92,14 +92,12 @@ class _Page(NamedTuple):
         return None if following is None else tuple(following)
 
 
-def write_pages(
-    con: Connection, file: sqlite3.Connection, table: PageTable, rows: Iterable[str]
-) -> bytes:
+def write_pages(con: Connection, file: sqlite3.Connection, table: PageTable, rows: str) -> bytes:
     """Make a page table of a new index file; returns the filter of its first values.
 
-    `rows` are statements for DuckDB that give, one after the other, in the order of the key, its
-    columns (times as microseconds) and `row`, see `row_sql`, which has the first of them too if
-    that is a text. Raises `IntegrityError` where they come in another order.
+    `rows` is a statement for DuckDB that gives, in the order of the key, its columns (times as
+    microseconds) and `row`, see `row_sql`, which has the first of them too if that is a text; ""
+    gives none. Raises `IntegrityError` where they come in another order.
     """
     columns = ", ".join(f"{name} {_TYPES[kind]} not null" for name, kind in table.key)
     # The bodies under the keys themselves would make a tree of five branches and six levels.
@@ -119,7 +117,7 @@ def write_pages(
 
 
 def prove_pages(
-    con: Connection, file: sqlite3.Connection, table: PageTable, rows: Iterable[str]
+    con: Connection, file: sqlite3.Connection, table: PageTable, rows: str
 ) -> bytes | None:
     """Make the pages of an index file again: the filter of their first values, see `write_pages`.
 
@@ -245,9 +243,7 @@ def page_rows(body: bytes, text: str = "") -> list[list[Any]]:
     return rows
 
 
-def _pages(
-    con: Connection, table: PageTable, rows: Iterable[str], hashes: array[int]
-) -> Iterator[Row]:
+def _pages(con: Connection, table: PageTable, rows: str, hashes: array[int]) -> Iterator[Row]:
     """The pages that rows make; without rows one that has none, as every key has its page.
 
     The hashes of their first values, where these are texts, are added to `hashes`.
@@ -261,7 +257,7 @@ def _pages(
 
 
 def _bodies(
-    con: Connection, table: PageTable, rows: Iterable[str], hashes: array[int]
+    con: Connection, table: PageTable, rows: str, hashes: array[int]
 ) -> Iterator[tuple[Key, bytes, bytes]]:
     """The least key, the marks and the body of each page, a bounded number of rows at a time."""
     last: pa.Scalar | None = None
@@ -281,11 +277,11 @@ def _bodies(
         yield from zip(zip(*firsts, strict=True), marks, bodies, strict=True)
 
 
-def _batches(con: Connection, rows: Iterable[str]) -> Iterator[pa.RecordBatch]:
-    """What statements give, one after the other."""
-    for statement in rows:
+def _batches(con: Connection, rows: str) -> Iterator[pa.RecordBatch]:
+    """What a statement gives, a bounded number of rows at a time."""
+    if rows:
         with con.cursor() as reading:
-            yield from reading.sql(statement).to_arrow_reader(_BATCH_ROWS)
+            yield from reading.sql(rows).to_arrow_reader(_BATCH_ROWS)
 
 
 def _repeated(last: pa.Scalar | None, values: pa.Array, table: PageTable) -> pa.Array:

@@ -25,12 +25,10 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from math import ceil
 
 import orjson
 
-from transforms.duck import Connection, quote_text
+from transforms.duck import Connection
 from transforms.lookups import oracle_rows
 from transforms.lookups.identities import identity_facts
 from transforms.lookups.index_file import TABLES, IndexFile, filter_fact, read_fact, write_fact
@@ -105,10 +103,6 @@ _CONDITIONS = {
 }
 # In the connection's own database, which all its cursors see.
 _LATEST_TABLE = "memory.main.latest_withdrawals"
-# A sort takes so many times the bytes of its rows.
-_SORT_FACTOR = 1.8
-_SAMPLE_ROWS = 10_000
-_MANY_ROWS = 100_000
 _LISTED_BY_TIME = frozenset(("withdrawals", "liquidity_provisions", "oracle_data"))
 
 
@@ -144,7 +138,7 @@ def write_lookups(
     with _latest_rows(con, sources, tables) as prepared:
         for page_table, (table, _) in PAGES.items():
             if table in tables:
-                bits = write_pages(con, file, page_table, _rows_sql(con, page_table, prepared))
+                bits = write_pages(con, file, page_table, _rows_sql(page_table, prepared))
                 if page_table.has_text_keys:
                     write_fact(file, filter_fact(page_table), bits)
         for name, body in _facts(con, prepared, tables).items():
@@ -163,7 +157,7 @@ def prove_lookups(
         for page_table, (table, _) in PAGES.items():
             if table not in tables:
                 continue
-            bits = prove_pages(con, file, page_table, _rows_sql(con, page_table, prepared))
+            bits = prove_pages(con, file, page_table, _rows_sql(page_table, prepared))
             is_filtered = page_table.has_text_keys
             if bits is None or (is_filtered and read_fact(file, filter_fact(page_table)) != bits):
                 return f"the lookup {page_table.name} does not follow from its tables"
@@ -214,13 +208,11 @@ def _is_suited(sources: Mapping[str, LookupSource], table: str) -> bool:
     return table in sources and all(map(sources[table].table_columns.has, NEEDED[table]))
 
 
-def _rows_sql(
-    con: Connection, page_table: PageTable, sources: Mapping[str, LookupSource]
-) -> Iterator[str]:
+def _rows_sql(page_table: PageTable, sources: Mapping[str, LookupSource]) -> str:
     """SQL for the rows of a page table, as `write_pages` wants them."""
     table, order = PAGES[page_table]
     if sources[table].is_empty:
-        return
+        return ""
     keys = ", ".join(
         f"epoch_us({column}) as {column}" if kind == "time" else column
         for column, kind in page_table.key
@@ -233,35 +225,7 @@ def _rows_sql(
     else:
         rows = _listed_rows(table, sources)
         shown = _ROWS[table].direct(sources[table].table_columns)
-    line = row_sql(shown)
-    is_cut = page_table.has_text_keys and table in _CONDITIONS
-    first = page_table.columns[0]
-    edges = _edges(con, first, rows, line) if is_cut else []
-    for low, high in pairwise(["", *edges, ""]):
-        within = f"and {first} >= {quote_text(low)}" if low else ""
-        within += f" and {first} < {quote_text(high)}" if high else ""
-        yield f"select {keys}, {line} from {rows} {within} order by {order}"  # noqa: S608
-
-
-def _edges(con: Connection, key: str, rows: str, line: str) -> list[str]:
-    """The keys between which there are as many rows as can be sorted in memory, ascending.
-
-    To read a file for each such part takes less time than to spill all rows once.
-    """
-    ((count, memory),) = con.execute(
-        "select count(*), parse_formatted_bytes(current_setting('memory_limit')) "  # noqa: S608
-        f"from {rows}"
-    ).fetchall()
-    if count < _MANY_ROWS:
-        return []
-    sample = con.execute(
-        f"select {key}, 2 * strlen({key}) + strlen(row) "  # noqa: S608
-        f"from (select {key}, {line} from {rows} limit {_SAMPLE_ROWS})"
-    ).fetchall()
-    size = count * sum(size for _, size in sample) / len(sample)
-    parts = ceil(_SORT_FACTOR * size / memory)
-    ascending = sorted(value for value, _ in sample)
-    return sorted({ascending[len(sample) * part // parts] for part in range(1, parts)} - {""})
+    return f"select {keys}, {row_sql(shown)} from {rows} order by {order}"  # noqa: S608 - ours
 
 
 def _listed_rows(table: str, sources: Mapping[str, LookupSource]) -> str:

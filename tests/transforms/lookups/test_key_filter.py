@@ -70,7 +70,7 @@ def test_more_than_the_most_values_have_no_filter(
 def _index(con: Connection, path: Path, bits: bytes, connections: IndexConnections) -> IndexFile:
     rows = "(select unnest(['a', 'b']) as id)"
     with new_index(path) as file:
-        write_pages(con, file, _TABLE, [f"select id, {row_sql('id')} from {rows} order by id"])
+        write_pages(con, file, _TABLE, f"select id, {row_sql('id')} from {rows} order by id")
         write_fact(file, filter_fact(_TABLE), bits)
     return IndexFile(path, connections)
 

@@ -76,7 +76,7 @@ def test_all_rows_between_two_keys_are_in_the_pages_that_are_read(
     con: Connection, rows: list[tuple[str, int]], wanted: tuple[str, int], other: int
 ) -> None:
     with closing(sqlite3.connect(":memory:")) as file:
-        write_pages(con, file, _TABLE, [_source(con, rows)])
+        write_pages(con, file, _TABLE, _source(con, rows))
         pages = _pages(file, _TABLE)
         assert [len(page) for page in pages[:-1]] == [PAGE_ROWS] * (len(pages) - 1)
         assert {row[0] for page in pages for row in page} == {*range(len(rows))}
@@ -99,7 +99,7 @@ def test_all_rows_between_two_keys_are_in_the_pages_that_are_read(
 
 def test_of_many_rows_one_page_or_two_have_a_key(con: Connection, file: sqlite3.Connection) -> None:
     names = [f"{number:08x}{'0' * 56}" for number in range(10_000)]
-    write_pages(con, file, _BY_NAME, [_source(con, [(name, 0) for name in names])])
+    write_pages(con, file, _BY_NAME, _source(con, [(name, 0) for name in names]))
     for number in (0, PAGE_ROWS - 1, PAGE_ROWS, 5000, 9999):
         pages = _pages(file, _BY_NAME, (names[number],), (names[number],))
         assert 1 <= len(pages) <= 2
@@ -110,7 +110,7 @@ def test_of_many_keys_that_are_not_there_few_pages_are_inflated(
     con: Connection, file: sqlite3.Connection
 ) -> None:
     rows = [(f"{number:08x}", 0) for number in range(4000)]
-    write_pages(con, file, _BY_NAME, [_source(con, rows)])
+    write_pages(con, file, _BY_NAME, _source(con, rows))
     others = ((f"{number:08x}x",) for number in range(4000))
     assert sum(len(_pages(file, _BY_NAME, key, key)) for key in others) < 60
 
@@ -118,14 +118,14 @@ def test_of_many_keys_that_are_not_there_few_pages_are_inflated(
 def test_without_rows_there_is_a_page_without_rows(
     con: Connection, file: sqlite3.Connection
 ) -> None:
-    write_pages(con, file, _TABLE, [_source(con, [])])
+    write_pages(con, file, _TABLE, _source(con, []))
     assert _pages(file, _TABLE) == [[]]
     assert _pages(file, _TABLE, ("a",), ("a",)) == []
 
 
 def test_rows_are_what_they_were(con: Connection, file: sqlite3.Connection) -> None:
     text = 'a"\\<é☃\0\n\x7f\U0001f600'
-    write_pages(con, file, _TABLE, [_source(con, [(text, -(2**63)), (text, 2**63 - 1)])])
+    write_pages(con, file, _TABLE, _source(con, [(text, -(2**63)), (text, 2**63 - 1)]))
     assert _pages(file, _TABLE) == [
         [
             [0, text, -(2**63), True, None, '"<' + text],
@@ -137,7 +137,7 @@ def test_rows_are_what_they_were(con: Connection, file: sqlite3.Connection) -> N
 def test_rows_in_another_order_are_refused(con: Connection, file: sqlite3.Connection) -> None:
     source = _source(con, [(f"{number % 7}", 0) for number in range(200)])
     with pytest.raises(IntegrityError, match="the rows of made are not in the order of their key"):
-        write_pages(con, file, _TABLE, [source.partition(" order by ")[0]])
+        write_pages(con, file, _TABLE, source.partition(" order by ")[0])
 
 
 _CHANGES = [
@@ -169,10 +169,10 @@ def test_pages_that_do_not_follow_from_their_rows_are_found_out(
     con: Connection, file: sqlite3.Connection, change: str
 ) -> None:
     source = _source(con, [(f"{number:03}", number) for number in range(200)])
-    write_pages(con, file, _TABLE, [source])
-    assert prove_pages(con, file, _TABLE, [source])
+    write_pages(con, file, _TABLE, source)
+    assert prove_pages(con, file, _TABLE, source)
     file.execute(change)
-    assert not prove_pages(con, file, _TABLE, [source])
+    assert not prove_pages(con, file, _TABLE, source)
 
 
 @pytest.mark.parametrize(
@@ -183,9 +183,9 @@ def test_rows_that_changed_do_not_make_the_same_pages(
     con: Connection, file: sqlite3.Connection, change: str
 ) -> None:
     source = _source(con, [(f"{number:03}", number) for number in range(200)])
-    write_pages(con, file, _TABLE, [source])
+    write_pages(con, file, _TABLE, source)
     con.execute(change)
-    assert not prove_pages(con, file, _TABLE, [source])
+    assert not prove_pages(con, file, _TABLE, source)
 
 
 @pytest.mark.parametrize("change", _CHANGES)
@@ -193,7 +193,7 @@ def test_of_damaged_pages_no_row_lacks_without_an_error(
     con: Connection, file: sqlite3.Connection, change: str
 ) -> None:
     rows = [(f"{number:03}", number) for number in range(200)]
-    write_pages(con, file, _TABLE, [_source(con, rows)])
+    write_pages(con, file, _TABLE, _source(con, rows))
     file.execute(change)
     noticed = 0
     for (name, _), (beyond, _) in pairwise(rows):
@@ -223,7 +223,7 @@ def test_of_a_page_rows_before_and_after_a_text_are_left_out(
     con: Connection, file: sqlite3.Connection
 ) -> None:
     names = ["ab", "abc", "é", 'a"b', "bab", "1", "ab", "ab"]
-    write_pages(con, file, _BY_NAME, [_source(con, [(name, 0) for name in names])])
+    write_pages(con, file, _BY_NAME, _source(con, [(name, 0) for name in names]))
     for name in names:
         (read,) = _pages(file, _BY_NAME, (name,), (name,))
         assert [row[1] for row in read if row[1] == name] == [name] * names.count(name)
@@ -237,7 +237,7 @@ def test_pages_are_found_by_the_index_of_their_keys(
     con: Connection, file: sqlite3.Connection, key: Key, descending: bool
 ) -> None:
     """As a row value the key must be a range of the index, not a filter over all pages."""
-    write_pages(con, file, _TABLE, [_source(con, [])])
+    write_pages(con, file, _TABLE, _source(con, []))
     sql = _pages_sql(_TABLE, len(key), descending=descending)
     steps = [row[-1] for row in file.execute(f"explain query plan {sql}", key)]
     assert any("COVERING INDEX made_key (" in step for step in steps)
