@@ -201,7 +201,7 @@ def data_folder(source: str) -> Path:
     if source == EMBEDDED_SOURCE:
         return EMBEDDED_DATA
     place = source if "://" in source else str(Path(source).expanduser().resolve())
-    digest = hashlib.sha256(place.encode()).hexdigest()[:8]
+    digest = hashlib.sha256(os.fsencode(place)).hexdigest()[:8]
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", place.rstrip("/").rpartition("/")[2])
     return EMBEDDED_DATA / f"{name}-{digest}"
 

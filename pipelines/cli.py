@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 
 from pipelines.lasting_objects import end_lightly, lasting_objects
@@ -37,6 +38,9 @@ def _run(arguments: list[str]) -> int:
         from pipelines.commands.group import strata
         from transforms.open_files import raise_open_files_limit
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # some encodings lack characters that we print
+            stream.reconfigure(errors="backslashreplace")
     raise_open_files_limit()
     try:
         code = strata.main(arguments, prog_name="strata", standalone_mode=False)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from transforms import interrupts
 from transforms.errors import BusyError, ConfigError
+from transforms.files import check_utf8
 from transforms.machine_errors import MemoryLimitError
 from transforms.memory import MEMORY_LIMIT
 from transforms.quoting import quote_files as quote_files
@@ -43,6 +44,7 @@ def check_folder(folder: Path) -> None:
 
     It cuts a path at a question mark, as for an address, and takes a backslash for a slash.
     """
+    check_utf8(folder)
     odd = next((char for char in "?\\" if char in str(folder)), None)
     if odd is not None:
         raise ConfigError(

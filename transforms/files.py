@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
-from transforms.errors import BusyError, IntegrityError
+from transforms.errors import BusyError, ConfigError, IntegrityError
 
 TEMP_SUFFIX = ".tmp"
 
@@ -112,6 +112,14 @@ def check_regular(path: Path) -> None:
         kind = "a link that leads nowhere" if path.is_symlink() else ""
     if kind:
         raise IntegrityError(f"{path} is {kind}, not a file{MOVE_AWAY}")
+
+
+def check_utf8(path: Path) -> None:
+    """Raise `ConfigError` if a path has bytes that are not UTF-8: documents cannot name it."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"the path {str(path)!r} is not UTF-8: name another folder") from error
 
 
 def sync_file(path: Path) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from transforms.errors import ConfigError
 from transforms.files import (
     check_regular,
+    check_utf8,
     check_version,
     file_clock,
     file_version,
@@ -54,10 +55,14 @@ _NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 
 
 class FolderStore:
-    """The files below `root`; the first write makes the folder."""
+    """The files below `root`; the first write makes the folder.
+
+    Raises `ConfigError` for a path that is not UTF-8.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root.absolute()
+        check_utf8(self._root)
         self._scratch = self._root / SCRATCH
         self._ready = False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from pathlib import Path
 
@@ -41,7 +42,7 @@ def open_warehouse(
         cache = cache or log.parent.resolve()
     address = str(place).rstrip("/")
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", address.rpartition("/")[2])
-    name = f"{plain}-{hashlib.sha256(address.encode()).hexdigest()[:8]}"
+    name = f"{plain}-{hashlib.sha256(os.fsencode(address)).hexdigest()[:8]}"
     cache = (cache or CACHES / name).expanduser().absolute()
     for folder in [cache] if log is None else [log.parent.resolve(), cache.resolve()]:
         check_folder(folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,11 +12,28 @@ from pathlib import Path
 import pytest
 
 from pipelines.commands import display
+from tests.command_kit import run_strata
 from tests.pipelines.command_kit import Answer, call
 from tests.pipelines.kit import make_segment, site_settings
 from tests.segments_kit import KIT_CHAIN
 
 STRATA = Path(sys.executable).parent / "strata"
+
+NOT_UTF8 = os.fsdecode(b"caf\xe9")
+COMMANDS = {
+    "load": "load",
+    "run": "run",
+    "status": "status --check",
+    "verify": "verify",
+    "sql": "sql select(1)",
+    "repair": "repair",
+    "publish": "publish",
+    "export": "export blocks 1 10 --out {out}",
+    "copy": "copy {out}/copy.duckdb",
+    "fetch": "fetch {archive} --table blocks --out {out}",
+    "mirror": "fetch {archive} --all --out {out}",
+    "restore": "load --archive {archive}",
+}
 
 ODD = ['#%20b% it\'s "so"; [x]*', "-new\nline:&=c@ ünï-日本 $HOME {a}"]
 
@@ -49,6 +67,16 @@ def process(place: Path, *arguments: str, **given: Path) -> subprocess.Completed
     """Call it as people do."""
     environment = {**os.environ, **places(place, **given)}
     return subprocess.run([STRATA, *arguments], env=environment, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site that is loaded and published, with its lake."""
+    place = tmp_path_factory.mktemp("whole")
+    make_segment(site_settings(place), 0)
+    for command in ("load", "publish"):
+        assert call(places(place), command).returncode == 0
+    return place
 
 
 @pytest.mark.parametrize("name", ODD)
@@ -97,6 +125,75 @@ def test_a_warehouse_that_duckdb_cannot_open_is_refused_before_anything_is_writt
         assert "DuckDB opens no files there: name another folder" in answer.stderr
         assert len(answer.stderr.splitlines()) == 1
     assert set(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("variable", "commands", "is_refused"),
+    [
+        ("STRATA_SOURCE", "load run status", True),
+        ("STRATA_SOURCE", "sql publish", False),
+        ("STRATA_WAREHOUSE", "load run status sql verify repair", True),
+        ("STRATA_CACHE", "load publish", True),
+        ("STRATA_ARCHIVE", "publish run status verify export fetch mirror restore", True),
+        ("STRATA_ARCHIVE", "load sql", False),
+        ("DAGSTER_HOME", "run", False),
+        ("TMPDIR", "run mirror", False),
+        ("out", "export fetch", False),
+        ("out", "copy mirror", True),
+    ],
+)
+def test_a_path_that_is_not_utf8_works_or_is_named(
+    whole: Path, tmp_path: Path, variable: str, commands: str, is_refused: bool
+) -> None:
+    place, odd = tmp_path / "place", tmp_path / NOT_UTF8
+    shutil.copytree(whole, place)
+    archive = odd if variable == "STRATA_ARCHIVE" else place / "archive"
+    names = {"archive": archive, "out": odd if variable == "out" else tmp_path / "out"}
+    names["out"].mkdir()
+    usual = variable.removeprefix("STRATA_").lower()
+    if (place / usual).exists():
+        (place / usual).rename(odd)
+    else:
+        odd.mkdir(exist_ok=True)
+
+    for command in commands.split(" "):
+        arguments = COMMANDS[command].format(**names).split(" ")
+        answer = call({**places(place, **{variable: odd}), "STRATA_LAKE": "0"}, *arguments)
+
+        if is_refused:
+            assert (answer.returncode, answer.stdout) == (2, ""), command
+            assert NOT_UTF8.encode("ascii", "backslashreplace").decode() in answer.stderr
+            assert "is not UTF-8: name another folder" in answer.stderr
+            assert "Traceback" not in answer.stderr
+        else:
+            assert answer.returncode == 0, answer.stderr
+
+
+def test_relative_places_in_a_folder_that_is_not_utf8_are_refused(tmp_path: Path) -> None:
+    folder = tmp_path / NOT_UTF8
+    folder.mkdir()
+    environment = {name: text for name, text in os.environ.items() if "STRATA" not in name}
+
+    for arguments in (["load"], ["publish"], ["status"], ["sql", "select 1"], ["verify"]):
+        answer = run_strata(*arguments, environment=environment, folder=folder)
+        assert (answer.returncode, answer.stdout) == (2, "")
+        assert "is not UTF-8: name another folder" in answer.stderr
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-8"])
+def test_names_that_a_terminal_cannot_show_are_escaped(tmp_path: Path, encoding: str) -> None:
+    make_segment(site_settings(tmp_path), 0)
+    for name in ("日本.zip", os.fsdecode(b"\xe9.zip")):
+        (tmp_path / "source" / name).write_bytes(b"no ZIP")
+    shown = "日本.zip".encode(encoding, "backslashreplace")
+
+    environment = {**os.environ, **places(tmp_path), "PYTHONIOENCODING": encoding}
+    done = subprocess.run([STRATA, "status"], env=environment, capture_output=True)
+
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert shown in done.stdout
+    assert b"\\udce9.zip" in done.stdout
 
 
 def test_a_dagster_home_that_sqlite_cannot_open_is_refused(tmp_path: Path, strata: Strata) -> None:
