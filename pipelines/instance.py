@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -38,9 +39,11 @@ def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
 
     Raises `ConfigError` for a folder in which Dagster opens no files.
     """
-    if "?" in str(home):  # SQLite takes what follows for settings of its own
+    # Dagster names its databases by addresses, in which these mean something else.
+    if odd := re.search(r"\?|%[0-9A-Fa-f]{2}", str(home)):
         raise ConfigError(
-            f"DAGSTER_HOME is {home}: Dagster opens no files in a folder with a ? in its path"
+            f"DAGSTER_HOME is {home}: Dagster opens no files in a folder with a {odd[0]} in its "
+            "path: name another folder"
         )
     home.mkdir(parents=True, exist_ok=True)
     if not (home / _CONFIG).exists():
@@ -54,11 +57,20 @@ def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
 
 @contextmanager
 def _plain_errors(home: Path) -> Iterator[None]:
-    """Raise what the machine says to Dagster's database as the error of the machine that it is."""
+    """Raise what the machine says to Dagster's database as the error of the machine that it is.
+
+    A lock of another process is a `BusyError`.
+    """
     try:
         yield
     except DBAPIError as error:
-        number = _NUMBERS.get(getattr(error.orig, "sqlite_errorcode", 0) & 0xFF, errno.EIO)
+        code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise BusyError(
+                f"another process holds a lock on Dagster's database in {home} ({error.orig}): "
+                "look for a stuck process, then run it again"
+            ) from error
+        number = _NUMBERS.get(code, errno.EIO)
         what = f"Dagster's database says: {error.orig}"
         raise OSError(number, what, str(home)) from error
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 import zipfile
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from pipelines.site.site import Site
 from pipelines.step_failures import step_failures
 from tests.pipelines.kit import blocks, make_segment, one_key_twice, site_settings
 from tests.segments_kit import KIT_CHAIN, entry_bytes
+from transforms.errors import BusyError
 from transforms.tables.registry import HISTORY_TABLES
 
 
@@ -174,6 +177,26 @@ def test_a_failing_database_of_dagster_is_named(
     with pytest.raises(OSError, match="Dagster's database says") as failed:
         run_everything(site, site_status(site), home, print)
     assert failed.value.filename == str(home)
+
+
+@pytest.mark.parametrize(
+    ("name", "lock"), [("event_log.db", "immediate"), ("runs.db", "exclusive")]
+)
+def test_a_lock_of_another_process_on_dagsters_database_is_named(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, lock: str
+) -> None:
+    home = tmp_path / "dagster_home"
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+    monkeypatch.setattr("pipelines.event_log.SQLITE_BUSY_TIMEOUT_SECONDS", 0.1)
+    make_segment(site.settings, 0)
+    with open_instance(home):
+        pass
+
+    with closing(sqlite3.connect(home / "history" / name, isolation_level=None)) as con:
+        con.execute(f"begin {lock}")
+        with pytest.raises(BusyError, match=f"holds a lock on Dagster's database in {home}"):
+            run_everything(site, site_status(site), home, print)
+    run_everything(site, site_status(site), home, print)
 
 
 def test_a_run_over_a_partition_that_is_no_segment_says_what_to_do(

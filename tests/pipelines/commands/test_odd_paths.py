@@ -196,14 +196,30 @@ def test_names_that_a_terminal_cannot_show_are_escaped(tmp_path: Path, encoding:
     assert b"\\udce9.zip" in done.stdout
 
 
-def test_a_dagster_home_that_sqlite_cannot_open_is_refused(tmp_path: Path, strata: Strata) -> None:
+@pytest.mark.parametrize(
+    ("name", "odd"), [("a?b", "?"), ("a%2Fb", "%2F"), ("50%20b", "%20"), ("%e9", "%e9")]
+)
+def test_a_dagster_home_that_sqlite_cannot_open_is_refused(
+    tmp_path: Path, strata: Strata, name: str, odd: str
+) -> None:
     make_segment(site_settings(tmp_path), 0)
+    before = {*tmp_path.iterdir()}
 
-    answer = strata(tmp_path, "run", DAGSTER_HOME=tmp_path / "a?b" / "home")
+    answer = strata(tmp_path, "run", DAGSTER_HOME=tmp_path / name / "home")
 
     assert answer.returncode == 2
-    assert "Dagster opens no files in a folder with a ?" in answer.stderr
-    assert not list(tmp_path.glob("a*b*"))
+    assert f"Dagster opens no files in a folder with a {odd} in its path" in answer.stderr
+    assert {*tmp_path.iterdir()} - before <= {tmp_path / "warehouse"}
+
+
+def test_a_dagster_home_with_other_percent_signs_works(tmp_path: Path, strata: Strata) -> None:
+    make_segment(site_settings(tmp_path), 0)
+    home = tmp_path / "100% #1 &%zz"
+
+    answer = strata(tmp_path, "run", DAGSTER_HOME=home)
+
+    assert answer.returncode == 0, answer.stderr
+    assert (home / "history" / "runs.db").exists()
 
 
 def test_a_folder_named_like_the_file_of_views_is_named(tmp_path: Path, strata: Strata) -> None:
