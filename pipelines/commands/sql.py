@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from itertools import islice
 
 import click
@@ -17,19 +18,22 @@ _SHOWN = 100  # rows of a table on the screen
 
 
 @click.command("sql")
-@click.argument("query")
+@click.argument("query", nargs=-1, required=True)
 @warehouse_option
 @screen_option
-def command(query: str, warehouse: str | None, screen: Screen) -> None:
+def command(query: tuple[str, ...], warehouse: str | None, screen: Screen) -> None:
     """Run QUERY on the newest snapshot: `select * from orders limit 5`.
 
     A table of the first rows, or all as JSON. As CSV: `strata shell -csv -c "select ..."`; as a
     file: `strata shell -c "copy (select ...) to 'rows.parquet'"`.
     """
+    text = " ".join(query)
+    if len(query) > 1:
+        raise click.UsageError(f"quote the query: strata sql {shlex.quote(text)}")
     site = open_site(warehouse=warehouse)
     with site.warehouse.one_look():
         warn_of_lost(site.warehouse, screen)
-        show_rows(site.warehouse, query, screen)
+        show_rows(site.warehouse, text, screen)
 
 
 def warn_of_lost(warehouse: Warehouse, screen: Screen) -> None:

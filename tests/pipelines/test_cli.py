@@ -458,7 +458,9 @@ def test_verify_leaves_with_5_where_something_is_gone(strata: Strata, settings: 
         (["load", "--source", "ftp://host/x"], 2, "is no store"),
         (["fetch"], 2, "Missing argument"),
         (["fecth"], 2, "No such command"),
-        (["load", "--warehouse", "/dev/null/x"], 7, "Not a directory"),
+        (["sql", "select", "1"], 2, "quote the query: strata sql 'select 1'"),
+        (["sql", "select", "'a", "b'"], 2, """strata sql 'select '"'"'a b'"'"''"""),
+        (["load", "--warehouse", "/dev/null/x"], 2, "/dev/null is no folder: name one"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence_on_stderr_and_a_code(
