@@ -122,6 +122,14 @@ def check_utf8(path: Path) -> None:
         raise ConfigError(f"the path {str(path)!r} is not UTF-8: name another folder") from error
 
 
+def check_folder_place(path: Path) -> None:
+    """Raise `ConfigError` if a file stands at the place of a folder, or of one above it."""
+    path = path.absolute()
+    there = next(place for place in (path, *path.parents) if os.path.exists(place))  # noqa: PTH110
+    if not there.is_dir():
+        raise ConfigError(f"{there} is no folder: name one")
+
+
 def sync_file(path: Path) -> None:
     """Make a file's bytes, or a folder's names, survive a power cut."""
     handle = os.open(path, os.O_RDONLY)

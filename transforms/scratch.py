@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 from uuid import uuid4
 
 from transforms.errors import BusyError
@@ -36,7 +37,7 @@ def scratch_folder(parent: Path | None, prefix: str = _RUN) -> Iterator[Path]:
     while True:
         folder = parent / f"{prefix}{uuid4().hex}"
         path = _lock_of(folder)
-        with path.open("x") as lock:
+        with _new_lock(path) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not path.exists():
                 continue  # a sweep took the lock for an abandoned one before it was held
@@ -46,6 +47,14 @@ def scratch_folder(parent: Path | None, prefix: str = _RUN) -> Iterator[Path]:
             finally:
                 _remove(folder)
             return
+
+
+def _new_lock(path: Path) -> TextIO:
+    try:
+        return path.open("x")
+    except OSError as error:  # nobody knows the name of the lock
+        message = f"no file can be created in it ({error.strerror})"
+        raise OSError(error.errno, message, str(path.parent)) from error
 
 
 @contextmanager

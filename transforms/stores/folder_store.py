@@ -20,6 +20,7 @@ from pathlib import Path
 
 from transforms.errors import ConfigError
 from transforms.files import (
+    check_folder_place,
     check_regular,
     check_utf8,
     check_version,
@@ -69,8 +70,7 @@ class FolderStore:
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """Yield the files whose key starts with `prefix`. A missing root is a `ConfigError`."""
         if not self._root.is_dir():
-            if self._root.exists():
-                raise ConfigError(f"{self._root} is no folder: name one")
+            check_folder_place(self._root)
             raise ConfigError(f"the folder {self._root} does not exist: create it or name another")
         yield from walk(self._root, "", prefix)
 

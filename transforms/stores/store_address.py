@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from transforms.errors import ConfigError
+from transforms.files import check_folder_place
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import S3Options, Store
 
@@ -13,7 +14,8 @@ from transforms.stores.store import S3Options, Store
 def open_store(url: str, options: S3Options | None = None) -> Store:
     """Open the store that `url` names: a path, `file:///path` or `s3://bucket/prefix`.
 
-    Nothing is read or created yet. Raises `ConfigError` for any other address.
+    Nothing is read or created yet. Raises `ConfigError` for any other address, and for a file in
+    place of a folder.
     """
     parts = urlsplit(url)
     if parts.scheme == "s3":
@@ -24,10 +26,15 @@ def open_store(url: str, options: S3Options | None = None) -> Store:
             raise ConfigError(f"{url!r} names no bucket: write s3://<bucket>/<prefix>")
         return S3Store(parts.netloc, url[5:].partition("/")[2].strip("/"), options)
     if parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path:
-        return FolderStore(Path(unquote(parts.path)))
+        return _folder(Path(unquote(parts.path)))
     if not url or "://" in url or parts.scheme == "file":
         raise ConfigError(f"{url!r} is no store: give a folder, file:///<path> or s3://<bucket>")
-    return FolderStore(Path(url).expanduser())
+    return _folder(Path(url).expanduser())
+
+
+def _folder(path: Path) -> FolderStore:
+    check_folder_place(path)
+    return FolderStore(path)
 
 
 def open_reader(url: str, options: S3Options | None = None) -> Store:

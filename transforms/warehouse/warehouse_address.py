@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 from transforms.duck import check_folder
+from transforms.files import check_folder_place
 from transforms.memory import MEMORY_MB
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import S3Options
@@ -44,6 +45,7 @@ def open_warehouse(
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", address.rpartition("/")[2])
     name = f"{plain}-{hashlib.sha256(os.fsencode(address)).hexdigest()[:8]}"
     cache = (cache or CACHES / name).expanduser().absolute()
+    check_folder_place(cache)
     for folder in [cache] if log is None else [log.parent.resolve(), cache.resolve()]:
         check_folder(folder)
     return Warehouse(Backing(store, cache, cache_bytes, memory_mb, published))

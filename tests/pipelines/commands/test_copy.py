@@ -328,6 +328,8 @@ def test_a_table_that_became_history_keeps_its_state_before_in_every_range(tmp_p
         (["c", "--times", "2024-01-01..2024-01-02"], 3, "the warehouse holds blocks 2001-3450"),
         (["warehouse/current.duckdb"], 2, "is there and no copy of a warehouse: remove it, or"),
         (["source"], 2, "{root}/source is a folder: name a file in it"),
+        (["warehouse/current.duckdb/c"], 2, "/warehouse/current.duckdb is no folder: name one"),
+        (["/proc/c.duckdb"], 7, "strata: /proc: no file can be created in it (No such file or"),
         (["no?name.duckdb"], 2, "has a ? in its path and DuckDB opens no files there"),
     ],
 )

@@ -75,3 +75,23 @@ def test_no_command_waits_for_a_named_pipe(
     assert answer.returncode == code, answer.stdout + answer.stderr
     if code:
         assert path.name in "".join((answer.stdout + answer.stderr).split())
+
+
+@pytest.mark.parametrize(
+    ("option", "commands"),
+    [
+        ("--source", ["load", "status"]),
+        ("--warehouse", ["load", "publish", "status", "verify", "repair", "sql select"]),
+        ("--archive", ["load", "run", "publish", "verify", "copy c.duckdb"]),
+    ],
+)
+def test_a_file_in_place_of_a_folder_is_named(
+    place: Path, option: str, commands: list[str]
+) -> None:
+    file = place / "file"
+    file.touch()
+    for number, command in enumerate(commands):
+        answer = strata(place, *command.split(), option, f"{file}{number % 2 * '/below'}")
+        assert answer.returncode == 2, (command, answer.stdout + answer.stderr)
+        assert f"{file} is no folder: name one" in answer.stderr, command
+    assert file.read_bytes() == b""

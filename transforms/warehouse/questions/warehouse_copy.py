@@ -25,7 +25,7 @@ from transforms.duck import (
 )
 from transforms.duck_files import remove_log
 from transforms.errors import ConfigError, RangeError
-from transforms.files import commit_file
+from transforms.files import check_folder_place, commit_file
 from transforms.scratch import scratch_folder, sweep_scratch
 from transforms.warehouse.files.catalog import SPAM_CAPTURES, Catalog
 from transforms.warehouse.log.losses import LostRowsError
@@ -151,6 +151,7 @@ def _records(catalog: Catalog, names: Sequence[str], blocks: BlockRange) -> Iter
 def check_file(path: Path) -> None:
     """Refuse a place where no copy may be written. Raises `ConfigError`."""
     check_folder(path.absolute())
+    check_folder_place(path.absolute().parent)
     if path.is_dir():
         raise ConfigError(f"{path} is a folder: name a file in it")
     if os.path.lexists(path) and not _is_copy(path):
