@@ -6,7 +6,8 @@
     ├── ConflictError      different bytes stand where ours should go: replace explicitly
     ├── ConfigError        a setting is missing or wrong
     ├── IntegrityError     something we wrote no longer matches its recorded hash
-    │   └── MissingFileError   it is not there
+    │   ├── MissingFileError   it is not there
+    │   └── OtherFormatError   another release wrote it: nothing that it holds is used or replaced
     ├── NodeError          what a data node answers cannot be used: ask another one
     ├── UnreadableFilesError  DuckDB failed on files: their hashes say whether they are damaged
     ├── UnreadableObjectError  one object of a source cannot be read now: go on with the rest
@@ -47,6 +48,10 @@ class IntegrityError(StrataError):
 
 class MissingFileError(IntegrityError, FileNotFoundError):
     """Something written earlier is not there."""
+
+
+class OtherFormatError(IntegrityError):
+    """A document has a format that this release does not read."""
 
 
 class NodeError(StrataError):

@@ -37,6 +37,12 @@ def unseal(data: bytes, place: str) -> dict[str, Any]:
     return members
 
 
+def other_format(place: str, found: int, readable: int, remake: str) -> str:
+    """Return the sentence about a document of another format; `remake` is what older ones need."""
+    remedy = "use a newer release" if found > readable else remake
+    return f"{place} has format {found} and this release reads format {readable}: {remedy}"
+
+
 def read_sealed(path: Path) -> dict[str, Any]:
     """What a sealed document of this machine says; nothing where it is not there, or damaged."""
     with suppress(OSError, IntegrityError):

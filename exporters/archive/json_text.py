@@ -7,14 +7,15 @@ precedes it.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from exporters.archive.entries import Json
-from transforms.errors import IntegrityError, SegmentError
-from transforms.sealed import check_seal, seal_text, unseal_text
+from transforms.errors import IntegrityError, OtherFormatError, SegmentError
+from transforms.sealed import check_seal, other_format, seal_text, unseal_text
 
-FORMAT = 1
+FORMAT = 2
 UNREADABLE = (
     ValueError,
     LookupError,
@@ -30,6 +31,10 @@ UNREADABLE = (
 _Parsed = TypeVar("_Parsed")
 _LINE = ",\n"  # between two fields, or two items of a field's list or map
 _REMEDY = ": strata publish makes it again"
+_REMAKE = (
+    "its keeper publishes the archive again in a new folder, as development formats are not kept"
+)
+_OLDER = re.compile(rf'\{{\s*"format": ?[1-{FORMAT - 1}],'.encode())
 
 
 def written(document: Json) -> bytes:
@@ -62,17 +67,20 @@ def check_document(data: bytes, place: str) -> None:
 
 
 def parsed(data: bytes, place: str, read: Callable[[Json], _Parsed]) -> _Parsed:
-    """Read a JSON document of a known format. Raises `IntegrityError` naming the place."""
+    """Read a JSON document of a known format.
+
+    Raises `IntegrityError` naming the place, `OtherFormatError` where another release wrote it.
+    """
+    # The first documents had no hash at their end.
+    text = data if _OLDER.match(data) else unseal_text(data, place, _REMEDY)
     try:
-        document = json.loads(unseal_text(data, place, _REMEDY))
-        if document["format"] != FORMAT:
-            raise IntegrityError(
-                f"{place} has format {document['format']}, this release reads format {FORMAT}: "
-                "use the release that wrote it, or a newer one"
-            )
-        return read(document)
+        document = json.loads(text)
+        if document["format"] == FORMAT:
+            return read(document)
+        problem = other_format(place, document["format"], FORMAT, _REMAKE)
     except UNREADABLE as error:
         raise unreadable(place, error) from error
+    raise OtherFormatError(problem)
 
 
 def unreadable(place: str, error: Exception) -> IntegrityError:

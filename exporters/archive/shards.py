@@ -3,7 +3,7 @@
 Both are JSON in UTF-8 with fixed bytes: the same set of ZIPs gives the same index; their fields are
 in docs/formats.md. A shard is named by its first block and its hash. Publishing one more segment
 writes a new shard, then an index that names it, whatever else the archive holds. Fields may be
-added within `format` 1; a reader ignores those it does not know.
+added within a `format`; a reader ignores those it does not know.
 """
 
 from __future__ import annotations

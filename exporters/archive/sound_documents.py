@@ -12,7 +12,7 @@ from exporters.archive.index import ArchiveIndex
 from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL, public_address
 from exporters.archive.revisions import REVISIONS, Revision, revisions
 from exporters.archive.stored_shards import rebuilt_index
-from transforms.errors import IntegrityError
+from transforms.errors import IntegrityError, OtherFormatError
 from transforms.stores.store import Store, versioned
 
 HOME = "index.html"
@@ -57,9 +57,14 @@ def is_complete(archive: Archive) -> bool:
 
 
 def sound_index(archive: Archive) -> ArchiveIndex:
-    """The index; where it is damaged or gone, what it would be, from the shards."""
+    """The index; where it is damaged or gone, what it would be, from the shards.
+
+    Raises `OtherFormatError`, as what another release wrote is not to be replaced.
+    """
     try:
         index = archive.index()
+    except OtherFormatError:
+        raise
     except IntegrityError as error:
         _log.warning("%s", error)
         index = ArchiveIndex(archive.chain_id)

@@ -15,7 +15,7 @@ from exporters.archive.archive import CHAINS, Archive, chains
 from exporters.archive.entries import Entry
 from exporters.exports.published_zips import published_copy
 from exporters.fetching.zip_downloads import Downloads
-from transforms.errors import BusyError, ConfigError, IntegrityError
+from transforms.errors import BusyError, ConfigError, IntegrityError, OtherFormatError
 from transforms.scratch import exclusive
 from transforms.stores.folder_store import FolderStore
 from transforms.stores.store import SCRATCH, S3Options, Store
@@ -44,6 +44,8 @@ def opened_archive(address: str, options: S3Options | None = None) -> Iterator[S
 def _is_archive(store: Store) -> bool:
     try:
         return bool(chains(store))
+    except OtherFormatError:
+        raise
     except IntegrityError as error:  # a page that greets, in place of an answer, is one, too
         raise ConfigError(
             f"{store.describe(CHAINS)} is no list of chains ({error}): give the address of an "

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Csv, Entry, SegmentSource, entry_json, schemas_json
-from exporters.archive.json_text import written
+from exporters.archive.json_text import FORMAT, written
 from exporters.archive.shards import SHARD_BLOCKS
 from exporters.archive.stored_shards import put_shard
 from exporters.zip_names import csv_name, zip_name
@@ -133,7 +133,7 @@ def _make_archive(root: Path, segments: int, schemas: dict[str, TableSchema]) ->
     some = schemas_json(_entry(table, schema) for table, schema in schemas.items())
     for number, entries in shards.items():
         document = {
-            "format": 1,
+            "format": FORMAT,
             "chain_id": CHAIN,
             "from": number * SHARD_BLOCKS,
             "to": (number + 1) * SHARD_BLOCKS - 1,

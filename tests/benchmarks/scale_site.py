@@ -18,7 +18,7 @@ from pathlib import Path
 from exporters.archive.archive import Archive
 from exporters.archive.documents import refresh
 from exporters.archive.entries import Csv, Entry, SegmentSource, entry_json, schemas_json
-from exporters.archive.json_text import written
+from exporters.archive.json_text import FORMAT, written
 from exporters.archive.shards import shard_blocks, shard_number
 from exporters.archive.stored_shards import put_shard
 from exporters.zip_names import csv_name, zip_name
@@ -137,7 +137,7 @@ def _make_archive(place: Place) -> None:
         shards.setdefault(shard_number(blocks), []).extend(_moved(lines, number))
     for number, found in shards.items():
         document = {
-            "format": 1,
+            "format": FORMAT,
             "chain_id": CHAIN,
             "from": shard_blocks(number).first,
             "to": shard_blocks(number).last,

@@ -70,7 +70,7 @@ def archive(model: Path, tmp_path: Path) -> Archive:
 
 def rows(archive: Archive) -> list[tuple[object, ...]]:
     document = json.loads(archive.read("conditions.json") or b"")
-    assert (document["format"], document["chain_id"]) == (1, CHAIN)
+    assert (document["format"], document["chain_id"]) == (2, CHAIN)
     assert all(len(row) == 6 for row in document["days"])
     return [tuple(row.values()) for row in document["days"]]
 

@@ -90,7 +90,7 @@ def test_lines_that_another_program_wrote_are_refused() -> None:
 def test_an_entry_with_impossible_values_is_damage(old: str, new: str) -> None:
     text = Shard(CHAIN, 0, SHARD.entries[:1]).to_bytes().decode()
     assert old in text
-    with pytest.raises(IntegrityError, match="here is no document of format 1"):
+    with pytest.raises(IntegrityError, match="here is no document of format 2"):
         read(resealed(text.replace(old, new).encode()))
 
 

@@ -24,7 +24,7 @@ from exporters.zips.runs import Run
 from tests.archive_kit import CHAIN, resealed, schema, segment_source
 from tests.cases import each_of
 from transforms.block_range import BlockRange
-from transforms.errors import IntegrityError
+from transforms.errors import IntegrityError, OtherFormatError
 from transforms.sealed import seal_text
 from transforms.tables.registry import HISTORY_TABLES
 
@@ -173,7 +173,7 @@ def test_an_index_reads_back_as_it_was_written() -> None:
 def test_the_documented_fields_are_there() -> None:
     shard = Shard(CHAIN, 0, (entry("orders", (1, 1000)),))
     found = json.loads(shard.to_bytes())
-    assert (found["format"], found["chain_id"], found["from"], found["to"]) == (1, CHAIN, 0, 19999)
+    assert (found["format"], found["chain_id"], found["from"], found["to"]) == (2, CHAIN, 0, 19999)
     assert found["zips"] == [
         {
             "table": "orders",
@@ -220,7 +220,7 @@ def test_a_field_of_a_later_release_is_passed_over() -> None:
 
 @each_of(
     "data",
-    [b"", b"{", b"[]", b"null", b"{}", b'{"format":1}', b'{"format":1,"chain_id":"x"}', b"\xff"],
+    [b"", b"{", b"[]", b"null", b"{}", b'{"format":2}', b'{"format":2,"chain_id":"x"}', b"\xff"],
 )
 def test_a_damaged_index_is_named_and_not_guessed_at(data: bytes) -> None:
     sentence = r"^s3://b/index.json is no (whole )?document.*: strata publish makes it again$"
@@ -292,8 +292,9 @@ def test_an_impossible_range_in_the_index_is_damage() -> None:
 
 
 def test_an_index_of_a_later_format_asks_for_a_later_release() -> None:
-    with pytest.raises(IntegrityError, match="format 2, this release reads format 1"):
-        Shard.parse(seal_text(b'{\n"format":2\n}\n'), "here")
+    sentence = "here has format 3 and this release reads format 2: use a newer release"
+    with pytest.raises(OtherFormatError, match=sentence):
+        Shard.parse(seal_text(b'{\n"format":3\n}\n'), "here")
 
 
 def test_shards_sort_as_text_like_their_blocks() -> None:

@@ -293,7 +293,7 @@ def test_an_index_that_says_other_runs_than_the_zip_has_is_found_out(
     assert "has other runs than the index says" in asked.warnings[0]
 
 
-@pytest.mark.parametrize("content", ["", "{}", '{\n"format":1,\n"chain_id":', "no JSON"])
+@pytest.mark.parametrize("content", ["", "{}", '{\n"format":2,\n"chain_id":', "no JSON"])
 def test_an_index_that_cannot_be_read_is_no_reason_to_give_nothing(
     asked: Asked, sound: bytes, content: str
 ) -> None:

@@ -12,10 +12,11 @@ import pytest
 from exporters.archive.hash_lists import SUMS, parse_sums
 from pipelines.commands.failures import exit_code
 from pipelines.settings import Settings
+from tests.archive_kit import resealed
 from tests.pipelines.kit import make_segment, site_settings
 from tests.pipelines.place_kit import Place, placed
 from tests.segments_kit import table_rows
-from transforms.errors import BusyError
+from transforms.errors import BusyError, OtherFormatError
 
 _DOCUMENTS = ("index.json", "schema.json", "conditions.json", "latest.json", "revisions.json")
 _PUBLIC = ("strata.sql", "strata.duckdb")
@@ -124,3 +125,34 @@ def test_a_document_that_is_not_listed_is_not_copied(place: Place) -> None:
     assert not any((copied / name).exists() for name in _PUBLIC)
     assert (copied / SUMS).read_bytes() == (place.chain / SUMS).read_bytes()
     assert (copied / f"{SUMS}.minisig").read_text() == "signature"
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (1, "its keeper publishes the archive again in a new folder"),
+        (3, "use a newer release"),
+    ],
+)
+def test_an_archive_of_another_format_is_recognised_and_stays_as_it_is(
+    place: Place, number: int, remedy: str
+) -> None:
+    for path in place.archive.rglob("*.json"):
+        data = path.read_bytes()
+        if data.startswith(b'{\n"format":2,'):
+            other = data.replace(b'"format":2', b'"format":%d' % number, 1)
+            path.write_bytes(
+                other if number == 1 and path.name == "index.json" else resealed(other)
+            )
+    before, archive = contents(place.archive), str(place.archive)
+    zips = str(place.archive.with_name("zips"))
+    for words in (
+        *(("status",), ("status", "--check"), ("publish",), ("verify",), ("verify", "--quick")),
+        *commands(place).values(),
+        ("fetch", archive, "--table", "orders", "--out", zips),
+    ):
+        sentence = f"has format {number} and this release reads format 2: {remedy}"
+        with pytest.raises(OtherFormatError, match=sentence):
+            place.run(*words)
+        assert contents(place.archive) == before, words
+    assert place.run("publish", "--archive", f"{archive}-new")[0] == 0

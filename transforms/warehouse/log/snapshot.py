@@ -17,7 +17,7 @@ from transforms.collector import collector_paused
 from transforms.coverage import union
 from transforms.errors import ConfigError, IntegrityError, SegmentError
 from transforms.objects import ObjectInfo, StoredFile
-from transforms.sealed import seal, unseal
+from transforms.sealed import other_format, seal, unseal
 from transforms.segments.quarantine import QuarantinedFile
 from transforms.warehouse.log.losses import LOST_CAPTURES, Loss, volume_losses
 from transforms.warehouse.log.seen import SeenSnapshot
@@ -204,17 +204,14 @@ def parse_snapshot(data: bytes, place: str) -> Snapshot:
     """
     try:
         row = unseal(data, place)
-        is_newer = row["format"] > FORMAT
         if row["format"] == FORMAT:
             return _parsed(row)
+        problem = other_format(place, row["format"], FORMAT, REMAKE)
     except (SegmentError, LookupError, TypeError, ValueError, AttributeError) as error:
         raise IntegrityError(
             f"{place} is no snapshot as this release has them ({error!r})"
         ) from error
-    raise ConfigError(
-        f"{place} has format {row['format']} and this release reads format {FORMAT}: "
-        + ("use a newer release" if is_newer else REMAKE)
-    )
+    raise ConfigError(problem)
 
 
 def _parsed(row: Mapping[str, Any]) -> Snapshot:
