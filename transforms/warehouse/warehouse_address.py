@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 from transforms.duck import check_folder
+from transforms.errors import ConfigError
 from transforms.files import check_folder_place
 from transforms.memory import MEMORY_MB
 from transforms.stores.folder_store import FolderStore
@@ -17,6 +18,8 @@ from transforms.warehouse.files.backing import Backing
 from transforms.warehouse.files.local_files import CACHES, MOST_CACHE_BYTES
 from transforms.warehouse.log.seen import Published
 from transforms.warehouse.warehouse import Warehouse
+
+_MOST_PATH_BYTES = 400  # SQLite opens paths of up to 512 bytes; names of index files have 100
 
 
 def open_warehouse(
@@ -48,4 +51,9 @@ def open_warehouse(
     check_folder_place(cache)
     for folder in [cache] if log is None else [log.parent.resolve(), cache.resolve()]:
         check_folder(folder)
+        if (length := len(os.fsencode(folder))) > _MOST_PATH_BYTES:
+            raise ConfigError(
+                f"the path of a warehouse has at most {_MOST_PATH_BYTES} bytes, and {folder} has "
+                f"{length}: name a folder with a shorter path"
+            )
     return Warehouse(Backing(store, cache, cache_bytes, memory_mb, published))

@@ -237,3 +237,36 @@ def test_a_folder_named_like_the_file_of_views_is_named(tmp_path: Path, strata: 
     views.rmdir()
     assert strata(tmp_path, "load").returncode == 0
     assert views.is_file()
+
+
+def test_a_warehouse_has_at_most_400_bytes_in_its_path(tmp_path: Path, strata: Strata) -> None:
+    make_segment(site_settings(tmp_path), 0)
+    half = tmp_path / ("d" * 150)
+    longest = half / ("d" * (399 - len(str(half))))
+
+    for arguments in (("load",), ("publish",), ("verify",)):
+        answer = strata(tmp_path, *arguments, STRATA_WAREHOUSE=longest)
+        assert (answer.returncode, answer.stderr) == (0, ""), arguments
+    for warehouse in (Path(f"{longest}d"), half / "/".join(["d" * 200] * 19)):
+        for arguments in (("load",), ("publish",), ("status",), ("sql", "select 1")):
+            answer = strata(tmp_path, *arguments, STRATA_WAREHOUSE=warehouse)
+            assert answer.returncode == 2, arguments
+            assert "the path of a warehouse has at most 400 bytes, and /" in answer.stderr
+            assert f" has {len(str(warehouse))}: name a folder with a shorter" in answer.stderr
+    answer = strata(
+        tmp_path, "publish", STRATA_WAREHOUSE=longest, STRATA_ARCHIVE=half / ("d" * 300)
+    )
+    assert answer.returncode == 7
+    assert "File name too long: name a folder with a shorter path" in answer.stderr
+
+
+def test_packages_of_others_with_our_names_are_not_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("api", "exporters", "pipelines", "transforms"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise RuntimeError")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    for command in ("serve", "run"):
+        done = process(tmp_path, command, "--help")
+        assert (done.returncode, done.stderr) == (0, ""), command
