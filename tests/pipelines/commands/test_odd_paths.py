@@ -248,9 +248,9 @@ def test_a_warehouse_has_at_most_400_bytes_in_its_path(tmp_path: Path, strata: S
         answer = strata(tmp_path, *arguments, STRATA_WAREHOUSE=longest)
         assert (answer.returncode, answer.stderr) == (0, ""), arguments
     for warehouse in (Path(f"{longest}d"), half / "/".join(["d" * 200] * 19)):
-        for arguments in (("load",), ("publish",), ("status",), ("sql", "select 1")):
-            answer = strata(tmp_path, *arguments, STRATA_WAREHOUSE=warehouse)
-            assert answer.returncode == 2, arguments
+        for command in ("load", "publish", "status", "sql select"):
+            answer = strata(tmp_path, *command.split(), STRATA_WAREHOUSE=warehouse)
+            assert answer.returncode == 2, command
             assert "the path of a warehouse has at most 400 bytes, and /" in answer.stderr
             assert f" has {len(str(warehouse))}: name a folder with a shorter" in answer.stderr
     answer = strata(
