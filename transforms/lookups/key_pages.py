@@ -155,7 +155,9 @@ def read_pages(
     text = low[0] if is_marked else ""
     mark = _mark(text)
     former: int | None = None
-    with closing(_cursor(file, table, low, high, descending=descending)) as cursor:
+    key = high if descending else low
+    pages = _pages_sql(table, len(key), descending=descending)
+    with closing(file.execute(pages, key)) as cursor:
         for row in cursor:
             page = _Page.of(row)
             if page.crc != page.checksum():
@@ -187,14 +189,6 @@ def _is_last(page: _Page, following: Key | None, low: Key, high: Key, *, descend
     if descending:
         return page.number == 0 or page.key[: len(low)] < low
     return following is None or following[: len(high)] > high
-
-
-def _cursor(
-    file: sqlite3.Connection, table: PageTable, low: Key, high: Key, *, descending: bool
-) -> sqlite3.Cursor:
-    """The pages from the first that is wanted on."""
-    key = high if descending else low
-    return file.execute(_pages_sql(table, len(key), descending=descending), key)
 
 
 @lru_cache

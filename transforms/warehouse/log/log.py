@@ -209,12 +209,8 @@ def settled_snapshots(infos: Iterable[ObjectInfo], horizon: float) -> list[int]:
     It is long before now: a writer that stopped for so long between reading and writing would find
     its number free again. Times are those of the store, whatever this machine's clock.
     """
-    listed = _snapshots(infos)
+    matches = ((_NAME.fullmatch(info.key), info.modified) for info in infos)
+    listed = sorted((int(match[1]), modified) for match, modified in matches if match)
     followed = (before for (before, _), (_, when) in pairwise(listed) if when < horizon)
     last = max(followed, default=0)
     return [number for number, _ in listed if number <= last]
-
-
-def _snapshots(infos: Iterable[ObjectInfo]) -> list[tuple[int, float]]:
-    matches = ((_NAME.fullmatch(info.key), info.modified) for info in infos)
-    return sorted((int(match[1]), modified) for match, modified in matches if match)
