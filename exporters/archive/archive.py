@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypeVar
@@ -19,8 +21,14 @@ from exporters.archive.shards import SHARD_BLOCKS, Shard, table_columns
 from transforms.block_range import BlockRange
 from transforms.bounded_cache import BoundedCache
 from transforms.errors import BusyError, IntegrityError
-from transforms.objects import ObjectInfo
-from transforms.stores.store import LostRaceError, Store, asked_together, read_as_is
+from transforms.objects import ObjectInfo, ObjectReader
+from transforms.stores.store import (
+    LostRaceError,
+    RefusedError,
+    Store,
+    asked_together,
+    read_as_is,
+)
 from transforms.warehouse.log.seen import SeenSnapshot
 
 if TYPE_CHECKING:
@@ -215,9 +223,26 @@ def read_small(store: Store, key: str) -> bytes | None:
     One that lies damaged in the store is answered as it is: documents prove themselves.
     """
     try:
-        return read_as_is(store, key)
+        with refused_as_absent(store, key):
+            return read_as_is(store, key)
     except FileNotFoundError:
         return None
+
+
+@contextmanager
+def refused_as_absent(reader: ObjectReader, key: str) -> Iterator[None]:
+    """Turn the refusal of an object that need not exist into `FileNotFoundError`.
+
+    Many web hosts refuse what they do not have. `SHA256SUMS` of the chain lists the documents that
+    exist: raises `RefusedError` for these, and for the list.
+    """
+    try:
+        yield
+    except RefusedError as refusal:
+        chain_id, _, path = key.partition("/")
+        if not path or f"  {path}\n".encode() in reader.read(f"{chain_id}/SHA256SUMS"):
+            raise
+        raise FileNotFoundError(errno.ENOENT, "There is no such object", key) from refusal
 
 
 def update(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from exporters.archive.archive import Archive
-from exporters.archive.lake_place import LAKE, MANIFESTS, STATE_MANIFEST
+from exporters.archive.lake_place import LAKE, LOG, MANIFESTS, STATE_MANIFEST
 from exporters.archive.listed_documents import listed_documents
 from exporters.archive.sound_documents import INDEX
 from exporters.fetching.fetch_folder import Advance, Progress
@@ -104,8 +104,9 @@ class _ArchiveLoad:
         manifests = self.lake.table(MANIFESTS)
         if not manifests.history:
             raise ConfigError(
-                f"{self.lake.archive.place(LAKE)} has no manifests, so no warehouse can be made "
-                "of this archive: fetch one whose publisher has the lake (STRATA_LAKE=1)"
+                f"{self.lake.archive.place(LAKE)} has no manifests that can be read, so no "
+                "warehouse can be made of this archive: use one whose publisher has the lake "
+                f"(STRATA_LAKE=1), and whose web server shows its folders {LOG}"
             )
         needed = [self.blocks, *([state.blocks] if state else [])] if self.blocks else None
         loaded = union(volume.blocks for volume in self._catalog.snapshot.history)

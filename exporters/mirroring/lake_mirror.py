@@ -56,6 +56,12 @@ class LakeMirror:
     def read(self) -> None:
         """Read the logs: that of the manifests first, since what is in one is in the tables."""
         manifests, names = self._read_table(MANIFESTS), {*tables_ever()}
+        if not (manifests or self.refused):
+            self.refused.append(
+                f"index.json names the lake, and {Lake(self.source).table(MANIFESTS).place(LOG)} "
+                "is not there or refused: ask the archive's keeper to show the lake's folders "
+                f"{LOG} to everybody"
+            )
         state = self._read_table(STATE_MANIFEST)
         with self._refusing():
             names |= {name for name in self._named(state) if _TABLE.fullmatch(name)}

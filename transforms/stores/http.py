@@ -11,6 +11,7 @@ import ssl
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from http import HTTPStatus
+from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import quote, unquote, urlsplit
@@ -22,7 +23,7 @@ from transforms.errors import ConfigError
 from transforms.files import new_file
 from transforms.objects import ObjectInfo
 from transforms.stores.proxies import proxy_of
-from transforms.stores.store import checked_key
+from transforms.stores.store import RefusedError, checked_key
 from transforms.stores.streaming import Body
 
 _CONNECTIONS = 32
@@ -31,6 +32,7 @@ _RETRIES = 5
 _PIECE_BYTES = 256 * 1024
 _GONE = (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 _REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+_BLANKS = b"\xef\xbb\xbf \t\r\n"  # a byte order mark, too
 # What is answered in place of something that may be there a moment later.
 _LATER = (429, 500, 502, 503, 504)
 _ADVICE: dict[int, str] = {
@@ -140,7 +142,7 @@ class HttpStore:
     def open(self, key: str, start: int = 0) -> Body:
         """The bytes of an object from `start`, or from 0 where the server gives no ranges.
 
-        Raises `FileNotFoundError`, `ConfigError` (refused), `ConnectionError`. Pieces raise
+        Raises `FileNotFoundError`, `RefusedError`, `ConnectionError`. Pieces raise
         `ConnectionError` where they end before they should.
         """
         headers = {"Range": f"bytes={start}-"} if start else {}
@@ -154,7 +156,15 @@ class HttpStore:
             return Body(start, total, iter(()))
         self._check(answer, key)
         begin = start if answer.status == HTTPStatus.PARTIAL_CONTENT else 0
-        return Body(begin, total, self._pieces(answer, key), answer.close)
+        pieces = self._pieces(answer, key)
+        if begin or key.endswith(".html"):
+            return Body(begin, total, pieces, answer.close)
+        first = next(pieces, b"")
+        # Some hosts send a page, or redirect to it, in place of a file that they do not have.
+        if first.lstrip(_BLANKS).startswith(b"<"):
+            answer.close()
+            raise self._absent(key)
+        return Body(begin, total, chain((first,), pieces), answer.close)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """Raises `ConfigError`: a web server says what a document is, not what there is."""
@@ -211,6 +221,9 @@ class HttpStore:
                 decode_content=False,
             )
 
+    def _absent(self, key: str) -> FileNotFoundError:
+        return FileNotFoundError(errno.ENOENT, "There is no such object", self.describe(key))
+
     def _check(self, answer: urllib3.BaseHTTPResponse, key: str) -> None:
         status, place = answer.status, self.describe(key)
         if status in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
@@ -218,11 +231,11 @@ class HttpStore:
         answer.close()
         reply = f"{status} {answer.reason or ''}".strip()
         if status in _GONE:
-            raise FileNotFoundError(errno.ENOENT, "There is no such object", place)
+            raise self._absent(key)
         if status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
             raise _without_password(place)
         if status in _REFUSED:
-            raise ConfigError(
+            raise RefusedError(
                 f"{place} is refused ({reply}): give an address that may be read, with "
                 "https://<user>:<password>@<host> if it takes them"
             )

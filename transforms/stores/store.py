@@ -44,6 +44,10 @@ class LostRaceError(BusyError):
     """Another writer changed the object first: read it again and try once more."""
 
 
+class RefusedError(ConfigError):
+    """A web server refuses an object, which may be missing: many hide that from strangers."""
+
+
 class DamagedObjectError(IntegrityError):
     """An object lies there with other bytes than it says of itself: `data`, the same each time."""
 

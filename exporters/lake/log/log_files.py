@@ -16,6 +16,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from exporters.archive.archive import refused_as_absent
 from exporters.lake.log.table_version import Action, TableVersion
 from transforms.errors import IntegrityError
 from transforms.objects import ObjectInfo, ObjectReader
@@ -86,24 +87,40 @@ def read_log(reader: ObjectReader, folder: str, last: int | None = None) -> dict
     Raises `IntegrityError` where one of them is not there.
     """
     files: dict[str, bytes] = {}
-    with suppress(FileNotFoundError):
-        files[HINT] = reader.read(f"{folder}/{HINT}")
-    name, number = HINT, -1
-    try:
-        if HINT in files:
-            number = int(json.loads(files[HINT])["version"])
-            name = checkpoint_name(number)
-            files[name] = reader.read(f"{folder}/{name}")
-        while last is None or number < last:
-            number += 1
-            name = commit_name(number)
-            files[name] = reader.read(f"{folder}/{name}")
-    except FileNotFoundError as error:
-        if last is not None or name == checkpoint_name(number):
-            raise IntegrityError(f"{name} is not there") from error
-    except (ValueError, TypeError, LookupError) as error:
-        raise IntegrityError(f"{name} cannot be read: {error}") from error
+    number, read_commit = -1, _read_optional if last is None else _read_named
+    if (hint := _read_optional(reader, folder, HINT)) is not None:
+        number = _hinted_version(hint)
+        name = checkpoint_name(number)
+        files = {HINT: hint, name: _read_named(reader, folder, name)}
+    while last is None or number < last:
+        number += 1
+        name = commit_name(number)
+        if (commit := read_commit(reader, folder, name)) is None:
+            break
+        files[name] = commit
     return files
+
+
+def _read_named(reader: ObjectReader, folder: str, name: str) -> bytes:
+    """Read a file that another one names. Raises `IntegrityError` if it is missing."""
+    try:
+        return reader.read(f"{folder}/{name}")
+    except FileNotFoundError as error:
+        raise IntegrityError(f"{name} is not there") from error
+
+
+def _read_optional(reader: ObjectReader, folder: str, name: str) -> bytes | None:
+    key = f"{folder}/{name}"
+    with suppress(FileNotFoundError), refused_as_absent(reader, key):
+        return reader.read(key)
+    return None
+
+
+def _hinted_version(hint: bytes) -> int:
+    try:
+        return int(json.loads(hint)["version"])
+    except (ValueError, TypeError, LookupError) as error:
+        raise IntegrityError(f"{HINT} cannot be read: {error}") from error
 
 
 def parsed_files(files: Mapping[str, bytes]) -> TableVersion:

@@ -291,6 +291,9 @@ def test_a_place_without_an_archive_is_told_so(model: Path, tmp_path: Path) -> N
     with web_server(tmp_path) as url, pytest.raises(ConfigError, match="there is no archive at"):
         opened(url)
     (tmp_path / "chains.json").write_text("<html>")
+    with web_server(tmp_path) as url, pytest.raises(ConfigError, match="there is no archive at"):
+        opened(url)
+    (tmp_path / "chains.json").write_text("chains")
     with web_server(tmp_path) as url, pytest.raises(ConfigError, match="is no list of chains"):
         opened(url)
     with pytest.raises(ConfigError, match=r"no chain .net-2. here: .* has net-1"):

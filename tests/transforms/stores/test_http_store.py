@@ -231,6 +231,32 @@ def test_redirects_are_followed_but_not_for_ever(folder: Path) -> None:
         opened(url).read("x")
 
 
+PAGES = (
+    b"<html></html>",
+    b" \r\n\t<!DOCTYPE html>",
+    b"\xef\xbb\xbf<html>",
+    b"<?xml version='1.0'?>",
+)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_in_place_of_a_file_means_that_it_is_missing(page: bytes) -> None:
+    with _answering([], 200, page) as url:
+        store = opened(url)
+        for start in (0, 3):  # this server gives no ranges
+            with pytest.raises(FileNotFoundError, match="There is no such object"):
+                store.read("folder/x.json", start)
+        with _answering([], 302, b"", f"{url}/app") as to, pytest.raises(FileNotFoundError):
+            opened(to).read("x")
+        assert store.read("folder/index.html") == page
+
+
+@pytest.mark.parametrize("content", [b"", b" ", b"{}", b"PK\x03\x04<html>", b"a <"])
+def test_whatever_does_not_begin_like_a_page_is_a_file(content: bytes) -> None:
+    with _answering([], 200, content) as url:
+        assert opened(url).read("x") == content
+
+
 @contextmanager
 def _answering(
     heard: list[str], status: int, body: bytes, place: str = "", later: str = "", then: str = ""
