@@ -25,8 +25,9 @@ REMEDIES = {
     errno.EIO: _DISK,
     errno.EMFILE: "raise the limit of open files (ulimit -n), or run strata compact",
     errno.ENFILE: "the system has too many files open: raise its limit, then run it again",
-    errno.ENOMEM: "let STRATA_MEMORY_MB be more, or ask for fewer blocks at once (strata sql "
-    "--blocks, STRATA_BATCH), then run it again; queries of the API have STRATA_API_MEMORY",
+    errno.ENOMEM: "let STRATA_MEMORY_MB be more, raise a limit of the process (ulimit -v), or "
+    "ask for fewer blocks at once (strata sql --blocks, STRATA_BATCH), then run it again; "
+    "queries of the API have STRATA_API_MEMORY",
     errno.ENAMETOOLONG: "name a folder with a shorter path, then run it again",
     errno.ESTALE: "mount the shared folder again, then run it again",
     errno.EISDIR: "a folder has the name of our file: rename or remove it, then run it again",
