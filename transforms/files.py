@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import shutil
 import stat
@@ -11,7 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, Any, BinaryIO
 from uuid import uuid4
 
 from transforms.errors import BusyError, ConfigError, IntegrityError
@@ -27,6 +28,7 @@ _KINDS = {
     stat.S_IFBLK: "a device",
 }
 MOVE_AWAY = ": move it away, then run it again"
+_UNKNOWN_CALL = (errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL)
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -130,11 +132,30 @@ def check_folder_place(path: Path) -> None:
         raise ConfigError(f"{there} is no folder: name one")
 
 
+def lock_file(file: IO[Any], *, wait: bool = True) -> None:
+    """Lock an open file until it is closed. Raises `BlockingIOError` if nobody is to `wait`."""
+    with _naming("flock", file.name):
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@contextmanager
+def _naming(call: str, path: Path | str) -> Iterator[None]:
+    """Let an error of a system call name the call, the file and, if it is unknown, the remedy."""
+    try:
+        yield
+    except OSError as error:
+        reason = f"{call}: {error.strerror}"
+        if error.errno in _UNKNOWN_CALL:
+            reason = f"{reason}: choose a folder on a file system that knows {call}"
+        raise OSError(error.errno, reason, str(path)) from error
+
+
 def sync_file(path: Path) -> None:
     """Make a file's bytes, or a folder's names, survive a power cut."""
     handle = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        with _naming("fsync", path):
+            os.fsync(handle)
     finally:
         os.close(handle)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import tempfile
@@ -14,6 +13,7 @@ from typing import TextIO
 from uuid import uuid4
 
 from transforms.errors import BusyError
+from transforms.files import lock_file
 
 _RUN = "run-"
 
@@ -38,7 +38,7 @@ def scratch_folder(parent: Path | None, prefix: str = _RUN) -> Iterator[Path]:
         folder = parent / f"{prefix}{uuid4().hex}"
         path = _lock_of(folder)
         with _new_lock(path) as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            lock_file(lock)
             if not path.exists():
                 continue  # a sweep took the lock for an abandoned one before it was held
             folder.mkdir()
@@ -77,7 +77,7 @@ def sweep_scratch(parent: Path, prefix: str = _RUN) -> int:
     for path in parent.glob(f"{prefix}*{_LOCK}"):
         try:
             with path.open("r") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock_file(lock, wait=False)
                 removed += _remove(path.with_suffix(""))
         except (FileNotFoundError, BlockingIOError):
             continue  # removed by its process just now, or in use
@@ -105,7 +105,7 @@ def exclusive(path: Path, *, wait_seconds: float = 120.0) -> Iterator[None]:
     with path.open("w") as lock:
         while True:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock_file(lock, wait=False)
                 break
             except BlockingIOError as error:
                 if time.monotonic() > deadline:

@@ -8,7 +8,6 @@ and `flock`.
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import os
 import shutil
@@ -26,6 +25,7 @@ from transforms.files import (
     check_version,
     file_clock,
     file_version,
+    lock_file,
     naming_full_disk,
     new_file,
     sync_file,
@@ -234,5 +234,5 @@ class FolderStore:
     def _locked(self) -> Iterator[None]:
         """Hold the store's lock: for a comparison and a rename, never for a copy."""
         with (self._scratch / LOCK).open("wb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            lock_file(file)
             yield

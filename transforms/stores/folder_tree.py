@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -11,7 +10,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from transforms.errors import ConfigError
-from transforms.files import file_clock, file_version, sync_file
+from transforms.files import file_clock, file_version, lock_file, sync_file
 from transforms.objects import ObjectInfo
 from transforms.stores.store import SCRATCH
 
@@ -81,7 +80,7 @@ def check_file_system(scratch: Path) -> None:
         first.touch()
         os.link(first, second)
         with first.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            lock_file(file)
     except OSError as error:
         if error.errno in _CANNOT:
             raise ConfigError(

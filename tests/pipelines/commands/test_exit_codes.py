@@ -214,3 +214,24 @@ def test_7_is_a_folder_of_the_warehouse_on_another_file_system(place: Path) -> N
         line = told(strata(place, "load"), 7)
     assert f"{manifests}/000000011-000000020." in line
     assert "a folder above this file is a mount of its own" in line
+
+
+_LACKING = {
+    "flock": "#include <errno.h>\nint flock(int file, int way) { errno = ENOLCK; return -1; }\n",
+    "fsync": "#include <errno.h>\n#include <sys/stat.h>\n#include <unistd.h>\n"
+    "int fsync(int file) { struct stat is; fstat(file, &is);\n"
+    "if (S_ISDIR(is.st_mode)) { errno = EINVAL; return -1; } return fdatasync(file); }\n",
+}
+
+
+@pytest.mark.parametrize("call", _LACKING)
+def test_7_is_a_file_system_without_a_call_and_its_folder_is_named(
+    place: Path, tmp_path: Path, call: str
+) -> None:
+    make_segment(site_settings(place), 1)
+    source, library = tmp_path / "lacking.c", tmp_path / "lacking.so"
+    source.write_text(_LACKING[call])
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    line = told(strata(place, "load", before=("env", f"LD_PRELOAD={library}")), 7)
+    assert line.startswith(f"strata: {place / 'warehouse'}/")
+    assert line.endswith(f": choose a folder on a file system that knows {call}")
