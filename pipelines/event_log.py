@@ -52,7 +52,7 @@ class BatchedSqliteEventLogStorage(ConsolidatedSqliteEventLogStorage):
         super().__init__(base_dir, inst_data)
         timeout = {"timeout": SQLITE_BUSY_TIMEOUT_SECONDS}
         self._engine = create_engine(self._conn_string, connect_args=timeout)
-        event.listen(self._engine, "connect", _do_not_wait_for_the_disk)
+        event.listen(self._engine, "connect", _set_up)
         # Several events in one transaction: what stores one of them asks for it again.
         self._lock = RLock()
         self._connection: Connection | None = None
@@ -150,6 +150,7 @@ def _make_log(folder: Path) -> None:
             ConsolidatedSqliteEventLogStorage(str(scratch))
             with closing(sqlite3.connect(scratch / _FILE)) as con:
                 # A page holds ten events instead of two, and so wastes less of its end.
+                con.execute("pragma temp_store = memory")
                 con.execute("pragma journal_mode = delete")
                 con.execute(f"pragma page_size = {_PAGE_BYTES}")
                 con.execute("vacuum")
@@ -157,7 +158,9 @@ def _make_log(folder: Path) -> None:
             (scratch / _FILE).rename(file)
 
 
-def _do_not_wait_for_the_disk(connection: sqlite3.Connection, _record: object) -> None:
+def _set_up(connection: sqlite3.Connection, _record: object) -> None:
+    # A batch's journal would else be a file in TMPDIR, which may be full.
+    connection.execute("pragma temp_store = memory")
     # With a write-ahead log, a power cut may take the last events, but damages nothing.
     connection.execute("pragma synchronous = normal")
 

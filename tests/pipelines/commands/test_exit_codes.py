@@ -235,3 +235,16 @@ def test_7_is_a_file_system_without_a_call_and_its_folder_is_named(
     line = told(strata(place, "load", before=("env", f"LD_PRELOAD={library}")), 7)
     assert line.startswith(f"strata: {place / 'warehouse'}/")
     assert line.endswith(f": choose a folder on a file system that knows {call}")
+
+
+def test_a_run_needs_no_room_in_tmpdir(tmp_path: Path) -> None:
+    for number in range(4):
+        make_segment(site_settings(tmp_path), number)
+    full = tmp_path / "full"
+    full.mkdir()
+    fill = f"! head -c 9000 /dev/zero > {full}/x 2> {full}.log"
+    mount = f"mount -t tmpfs -o size=4k none {full} && {fill}"
+    before = (*mounted(mount), "env", f"TMPDIR={full}")
+    answer = strata(tmp_path, "run", before=before)
+    assert answer.returncode == 0, answer.stderr
+    assert "OperationalError" not in answer.stderr
