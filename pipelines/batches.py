@@ -32,16 +32,19 @@ class Batch:
 
 
 def plan_batches(
-    segments: Iterable[BlockRange], partitions: Sequence[str], most: int
+    segments: Iterable[BlockRange], most: int, partitions: Sequence[str] | None = None
 ) -> Iterator[Batch]:
     """Cut the wanted segments into batches of at most `most`, ascending.
 
     A run names its partitions by a first and a last one and takes all that were added between them
     (`partitions` is that order), so a batch also ends where the next segment was added elsewhere.
+    Without runs, the order is that of the segments.
     """
-    places = {key: place for place, key in enumerate(partitions)}
+    wanted = sorted(segments)
+    keys = [blocks.key for blocks in wanted] if partitions is None else partitions
+    places = {key: place for place, key in enumerate(keys)}
     batch: list[BlockRange] = []
-    for blocks in sorted(segments):
+    for blocks in wanted:
         if batch:
             adjoining = batch[-1].joins(blocks) and (
                 places[blocks.key] == places[batch[-1].key] + 1

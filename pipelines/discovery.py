@@ -39,7 +39,7 @@ def segment_sensor(job: str, settings: Settings) -> dg.SensorDefinition:
         status = _status(site, instance)
         present = instance.get_dynamic_partitions(str(SEGMENTS.name))
         fresh = missing_partitions(present, status.known)
-        batches = plan_batches(status.to_do, [*present, *fresh], settings.batch)
+        batches = plan_batches(status.to_do, settings.batch, [*present, *fresh])
         requests = list(run_requests(instance, batches, present, datetime.now(UTC)))
         problem = machine_problem(site) if requests and runs_here(instance) else ""
         return dg.SensorResult(

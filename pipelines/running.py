@@ -58,7 +58,7 @@ def run_everything(
     with open_instance(home) as instance, only_command_line(instance, home):
         partitions = add_partitions(instance, status.known)
         job = defs.resolve_job_def(load_and_publish.name)
-        waiting = deque(plan_batches(status.to_do, partitions, site.settings.batch))
+        waiting = deque(plan_batches(status.to_do, site.settings.batch, partitions))
         while waiting:
             batch = waiting.popleft()
             finished = _run(site, instance, job, batch)
@@ -88,7 +88,7 @@ def _rest(site: Site, batch: Batch, partitions: Sequence[str]) -> Sequence[Batch
     rest = frozenset(status.to_do) & frozenset(batch.segments)
     if len(rest) == len(batch.segments):
         return batch.halves() if rest & status.unarchived else ()
-    return list(plan_batches(rest, partitions, len(batch.segments)))
+    return list(plan_batches(rest, len(batch.segments), partitions))
 
 
 def _run(

@@ -95,8 +95,7 @@ def _load_source(screen: Screen, site: Site) -> int:
     site.warehouse.record_refusals(survey)
     total = sum(file.info.size for file in survey.pending)
     with screen.progress("loading", total) as advance:
-        segments = [file.blocks for file in survey.pending]
-        batches = plan_batches(segments, [blocks.key for blocks in segments], site.settings.batch)
+        batches = plan_batches((file.blocks for file in survey.pending), site.settings.batch)
         site.progress = advance
         outcomes = [load_segments(site, batch.segments) for batch in batches]
     if not survey.pending:  # a load that was killed at its very end has left the rest to us

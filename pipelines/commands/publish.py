@@ -166,10 +166,9 @@ def _publish_lake(site: Site, screen: Screen) -> dict[str, str]:
 
 
 def _publish(site: Site, screen: Screen, segments: Sequence[BlockRange]) -> list[PublishReport]:
-    keys = [blocks.key for blocks in segments]
     reports, completed = [], 0
     with screen.counts("publishing") as count:
-        for batch in plan_batches(segments, keys, site.settings.batch):
+        for batch in plan_batches(segments, site.settings.batch):
             count("segments", completed, len(segments))
             reports.append(publish_segments(site, batch.segments).report)
             completed += len(batch.segments)

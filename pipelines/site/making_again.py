@@ -78,8 +78,7 @@ def _published(
     site: Site, segments: Sequence[BlockRange], gone: Collection[str]
 ) -> Iterator[PublishReport]:
     """Publish segments again, also the ZIPs at these paths that are gone."""
-    keys = [blocks.key for blocks in segments]
-    for batch in plan_batches(segments, keys, site.settings.batch):
+    for batch in plan_batches(segments, site.settings.batch):
         yield publish_segments(site, batch.segments, gone=gone).report
 
 

@@ -95,7 +95,7 @@ def _measure(site: Site, home: Path, others: int) -> Row:
             far = (BlockRange(10**8 + n, 10**8 + n) for n in range(others))
             add_partitions(instance, far)
             known = site_status(site).known
-            (batch,) = plan_batches(known, add_partitions(instance, known), len(known))
+            (batch,) = plan_batches(known, len(known), add_partitions(instance, known))
             _execute(job, instance, site, batch)
             whole = _seconds(lambda: _execute(job, instance, site, batch))
             domain = _seconds(lambda: _without_dagster(site, batch))
@@ -118,7 +118,7 @@ def room(each: int, runs: int) -> Room:
         used: list[tuple[int, int]] = []
         with open_instance(home) as instance:
             known = site_status(site).known
-            batches = list(plan_batches(known, add_partitions(instance, known), each))
+            batches = list(plan_batches(known, each, add_partitions(instance, known)))
             for half in (batches[:runs], batches[runs:]):
                 for batch in half:
                     _execute(job, instance, site, batch)

@@ -30,7 +30,7 @@ def test_batches_hold_every_wanted_segment_once_and_a_run_takes_nothing_else(
 ) -> None:
     wanted, order, most = history
 
-    batches = list(plan_batches(reversed(wanted), order, most))
+    batches = list(plan_batches(reversed(wanted), most, order))
 
     assert [blocks for batch in batches for blocks in batch.segments] == wanted
     for batch in batches:
@@ -45,6 +45,6 @@ def test_batches_hold_every_wanted_segment_once_and_a_run_takes_nothing_else(
 def test_consecutive_segments_added_in_order_fill_whole_batches() -> None:
     segments = [BlockRange(first, first + 9) for first in range(1, 71, 10)]
 
-    batches = plan_batches(segments, [blocks.key for blocks in segments], 3)
+    batches = plan_batches(segments, 3)
 
     assert [str(batch) for batch in batches] == ["1-30", "31-60", "61-70"]
