@@ -5,8 +5,8 @@ import warnings
 import dagster as dg
 
 from pipelines import jobs
-from pipelines.assets.publications import exports_asset, index_asset, lake_asset
-from pipelines.assets.warehouse_assets import current_state_asset, history_asset
+from pipelines.assets.publications import exports_asset, index, lake_asset
+from pipelines.assets.warehouse_assets import current_state, history_asset
 from pipelines.discovery import segment_sensor
 from pipelines.machine_name import machine_tags
 from pipelines.schedules import schedules
@@ -21,7 +21,6 @@ def definitions(settings: Settings) -> dg.Definitions:
         of_segments = [history_asset(policy), exports_asset(policy)]
         if settings.lake:
             of_segments.append(lake_asset(policy))
-    whole = [current_state_asset(), index_asset()]
 
     def open_site(context: dg.InitResourceContext) -> Site:
         """A site of its own for each run and each look, which gets the name of its machine."""
@@ -30,7 +29,7 @@ def definitions(settings: Settings) -> dg.Definitions:
         return Site(settings)
 
     return dg.Definitions(
-        assets=[*of_segments, *whole],
+        assets=[*of_segments, current_state, index],
         jobs=jobs.ALL,
         sensors=[segment_sensor(jobs.load_and_publish.name, settings)],
         schedules=schedules(),

@@ -69,32 +69,28 @@ def _export_spec(table: str) -> dg.AssetSpec:
     )
 
 
-def index_asset() -> dg.AssetsDefinition:
+@dg.asset(
+    key=INDEX,
+    group_name=ARCHIVE,
+    deps=newest_of(*map(export_key, HISTORY_TABLES)),
+    kinds={"json"},
+    description="The archive's index: every ZIP with rows, bytes and hashes; the height up to "
+    "which it is complete; its gaps.",
+)
+def index(
+    context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
+) -> dg.MaterializeResult[None]:
     """The archive's index: entries, complete-until height, gaps, pages."""
-
-    @dg.asset(
-        key=INDEX,
-        group_name=ARCHIVE,
-        deps=newest_of(*map(export_key, HISTORY_TABLES)),
-        kinds={"json"},
-        description="The archive's index: every ZIP with rows, bytes and hashes; the height up to "
-        "which it is complete; its gaps.",
+    with retried_if_transient(context.retry_number), site.warehouse.one_look():
+        archive = site.archive(site.loaded_catalog().snapshot.chain_id)
+        extent = completeness(sound_index(archive).tables)
+    return dg.MaterializeResult[None](
+        metadata={
+            "complete_until": extent.until or 0,
+            "gaps": [str(gap) for gap in extent.gaps],
+            "page": archive.place("index.html"),
+        }
     )
-    def index(
-        context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
-    ) -> dg.MaterializeResult[None]:
-        with retried_if_transient(context.retry_number), site.warehouse.one_look():
-            archive = site.archive(site.loaded_catalog().snapshot.chain_id)
-            extent = completeness(sound_index(archive).tables)
-        return dg.MaterializeResult[None](
-            metadata={
-                "complete_until": extent.until or 0,
-                "gaps": [str(gap) for gap in extent.gaps],
-                "page": archive.place("index.html"),
-            }
-        )
-
-    return index
 
 
 def lake_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:

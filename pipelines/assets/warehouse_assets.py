@@ -58,33 +58,29 @@ def history_asset(policy: dg.BackfillPolicy) -> dg.AssetsDefinition:
     return load_tables
 
 
-def current_state_asset() -> dg.AssetsDefinition:
+@dg.asset(
+    key=CURRENT_STATE,
+    group_name=WAREHOUSE,
+    # It comes with a segment, of which every one has blocks; each dependency is a query.
+    deps=newest_of(table_key("blocks")),
+    kinds={"duckdb"},
+    description="Tables dumped whole in every segment, of which only the newest segment's copy "
+    "counts; and parties' spam counters, from `spam/` in the source.",
+)
+def current_state(
+    context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
+) -> dg.MaterializeResult[None]:
     """The tables of which only the newest segment's copy counts, and spam captures."""
-
-    @dg.asset(
-        key=CURRENT_STATE,
-        group_name=WAREHOUSE,
-        # It comes with a segment, of which every one has blocks; each dependency is a query.
-        deps=newest_of(table_key("blocks")),
-        kinds={"duckdb"},
-        description="Tables dumped whole in every segment, of which only the newest segment's copy "
-        "counts; and parties' spam counters, from `spam/` in the source.",
+    with retried_if_transient(context.retry_number):
+        for line in load_spam_captures(site):
+            context.log.warning("%s, line %d: %s", line.file, line.line, line.reason)
+        states = site.warehouse.catalog().snapshot.states
+    return dg.MaterializeResult[None](
+        metadata={
+            "as_of_block": states[-1].blocks.last if states else 0,
+            "open_with": f"duckdb -readonly {site.warehouse.current}",
+        }
     )
-    def current_state(
-        context: dg.AssetExecutionContext, site: dg.ResourceParam[Site]
-    ) -> dg.MaterializeResult[None]:
-        with retried_if_transient(context.retry_number):
-            for line in load_spam_captures(site):
-                context.log.warning("%s, line %d: %s", line.file, line.line, line.reason)
-            states = site.warehouse.catalog().snapshot.states
-        return dg.MaterializeResult[None](
-            metadata={
-                "as_of_block": states[-1].blocks.last if states else 0,
-                "open_with": f"duckdb -readonly {site.warehouse.current}",
-            }
-        )
-
-    return current_state
 
 
 def _metadata(receipt: Receipt) -> Mapping[str, object]:

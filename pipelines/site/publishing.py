@@ -36,7 +36,6 @@ _PROVERS = 8
 class PublishOutcome:
     """The archive's entries of the segments in question, and what was done to get there."""
 
-    archive: Archive
     entries: tuple[Entry, ...]
     report: PublishReport
 
@@ -76,7 +75,7 @@ def publish_segments(
     entries = tuple(sorted(entries_by_part.values(), key=lambda entry: (entry.blocks, entry.table)))
     for entry in entries:
         site.stage.remove(archive.chain_id, entry.table, entry.blocks)
-    return PublishOutcome(archive, entries, report)
+    return PublishOutcome(entries, report)
 
 
 def _other_text(name: str, receipt: Receipt) -> Published:

@@ -45,7 +45,8 @@ def test_an_unbroken_chain_is_shown_and_published(settings: Settings, site: Site
     load(site)
     assert [str(run.blocks) for run in _report(site).chain.runs] == ["1-30"]
     assert _findings(site) == []
-    archive = publish_segments(site, blocks(0, 1, 2), ("orders", "blocks")).archive
+    publish_segments(site, blocks(0, 1, 2), ("orders", "blocks"))
+    archive = site.archive(site.loaded_catalog().snapshot.chain_id)
     (number,) = archive.index().shards
     entries = archive.shard(number).entries
     assert [str(run.blocks) for run in entries_chain(entries).runs] == ["1-30"]
