@@ -23,7 +23,7 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
 from api.app import Application
-from api.core.server_settings import ServeSettings, read_settings
+from api.core.server_settings import ServeSettings, is_loopback, read_settings
 from api.core.sockets import host_and_port, listening, reserved
 from api.core.telemetry import log, log_config
 from api.http.bounded_websocket import BoundedWebSocket
@@ -70,7 +70,7 @@ def serve(warehouse: str | None, archive: str | None, **listen: str | int | None
             settings = replace(settings, listen=replace(where, grpc_port=port))
             lines.append(f"Listening on {host_and_port(where.host, port)} for gRPC")
         lines += _absent(settings.locations)
-        if not where.is_loopback and not settings.access.tokens:
+        if not is_loopback(where.host) and not settings.access.tokens:
             lines.append("Anyone who reaches this address may read: see STRATA_API_TOKENS.")
         _serve(settings, listeners, "\n".join(lines))
 

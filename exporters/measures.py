@@ -29,6 +29,7 @@ class Figure:
     case: str = ""
 
 
+SNAPSHOT = Measure("snapshot", "Snapshot of the warehouse that is served.")
 LOOK = Measure("look_success", "Whether the last look at the source succeeded (1, 0).")
 HEIGHT = Measure("block_height", "The newest loaded block.")
 TIME = Measure("block_timestamp_seconds", "When the newest loaded block was made, in Unix seconds.")
@@ -45,7 +46,7 @@ LAST_FAILED = Measure("last_run_failed", "Whether a job's last run failed (1, 0)
 DISK_FREE = Measure("disk_free_bytes", "What a place's file system has left.", "place")
 DISK_SIZE = Measure("disk_size_bytes", "What a place's file system takes altogether.", "place")
 
-SERVED = (LOOK, HEIGHT, TIME, BEHIND, GAPS, QUARANTINED, LOST, WAITING)
+SERVED = (SNAPSHOT, LOOK, HEIGHT, TIME, BEHIND, GAPS, QUARANTINED, LOST, WAITING)
 """What a server tells of its site."""
 
 

@@ -19,7 +19,7 @@ from api.core.open_snapshots import OpenSnapshots
 from api.core.server_settings import ServeSettings
 from api.core.telemetry import Metrics, log
 from exporters.archive.archive import Archive
-from exporters.measures import HEIGHT, LOOK, LOST, TIME, Figure, survey_figures
+from exporters.measures import HEIGHT, LOOK, LOST, SNAPSHOT, TIME, Figure, survey_figures
 from transforms.coverage import count
 from transforms.errors import ConfigError, StrataError
 from transforms.segments.source import Source
@@ -177,7 +177,7 @@ class Health:
         snapshot, damage = self._snapshots.current, self._snapshots.damage
         self._metrics.tell(Figure(LOST, damage.files if damage else 0))
         if snapshot is not None:
-            self._metrics.snapshot.set(snapshot.catalog.snapshot.number)
+            self._metrics.tell(Figure(SNAPSHOT, snapshot.catalog.snapshot.number))
             newest = snapshot.newest
             self._metrics.tell(Figure(HEIGHT, newest.height if newest else 0))
             self._metrics.tell(Figure(TIME, newest.time / 1e9 if newest else 0))

@@ -61,11 +61,6 @@ class Listen:
     log_level: str = "info"
     hosts: Annotated[tuple[str, ...], Kind(lambda text: _split(text.lower()))] = ()
 
-    @property
-    def is_loopback(self) -> bool:
-        """Whether only this machine can connect."""
-        return is_loopback(self.host)
-
 
 def is_loopback(host: str) -> bool:
     """Whether an address, or a name, is one that only this machine has for itself."""
@@ -171,7 +166,7 @@ def read_settings(
     if not (address.http or address.grpc):
         raise ConfigError("HTTP and gRPC are both switched off: leave one of them on")
     # On one's own machine a limit only hinders; on a network it is on unless it is set to 0.
-    rate = {"rate": 0.0} if address.is_loopback else {}
+    rate = {"rate": 0.0} if is_loopback(address.host) else {}
     access = read_group(Access, _PREFIX, environment, defaults=rate)
     if not all(map(_TOKEN.fullmatch, access.tokens)):  # the sentence shows no token
         raise ConfigError(

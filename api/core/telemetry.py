@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from exporters.measures import HEIGHT, SERVED, TIME, Figure, Measure
+from exporters.measures import HEIGHT, SERVED, SNAPSHOT, TIME, Figure, Measure
 
 REQUEST_ID: ContextVar[str] = ContextVar("request_id", default="")
 """The id of the request that the present task serves."""
@@ -114,8 +114,7 @@ class Metrics:
         self.streams_closed = self._counter("streams_closed", "Streams that ended.")
         self.streams_dropped = self._counter("streams_dropped", "Readers that were too slow.")
         self.damaged = self._counter("damaged_parts", "Parts found damaged while served.")
-        self.snapshot = self._gauge("snapshot", "Snapshot of the warehouse that is served.", "max")
-        self._measures = {measure: self._measure(measure) for measure in SERVED}
+        self._gauges = {measure: self._gauge(measure) for measure in SERVED}
 
     def served(
         self, operation: str, status: int | str, started: float, sent: int, about: Mapping[str, str]
@@ -133,7 +132,7 @@ class Metrics:
 
     def tell(self, figure: Figure) -> None:
         """Set what is measured of the site."""
-        gauge = self._measures[figure.measure]
+        gauge = self._gauges[figure.measure]
         (gauge.labels(figure.case) if figure.case else gauge).set(figure.value)
 
     def text(self) -> bytes:
@@ -147,18 +146,12 @@ class Metrics:
     def _counter(self, name: str, meaning: str) -> Counter:
         return Counter(f"strata_{name}", meaning, registry=self._registry)
 
-    def _measure(self, measure: Measure) -> Gauge:
-        over_processes = "max" if measure in (HEIGHT, TIME) else "mostrecent"
-        labels = [measure.label] if measure.label else []
-        return self._gauge(measure.name, measure.meaning, over_processes, labels)
-
-    def _gauge(
-        self, name: str, meaning: str, over_processes: str, labels: Sequence[str] = ()
-    ) -> Gauge:
+    def _gauge(self, measure: Measure) -> Gauge:
         return Gauge(
-            f"strata_{name}",
-            meaning,
-            labels,
+            f"strata_{measure.name}",
+            measure.meaning,
+            [measure.label] if measure.label else [],
             registry=self._registry,
-            multiprocess_mode=over_processes,  # type: ignore[arg-type]
+            # Over several processes.
+            multiprocess_mode="max" if measure in (SNAPSHOT, HEIGHT, TIME) else "mostrecent",
         )
