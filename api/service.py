@@ -55,25 +55,22 @@ class Service:
         self.health = Health(settings, self.warehouse, self.snapshots, self.metrics, self.store)
         self.queries = Workers("query", limits.threads, limits.queue)
         doubt = self.health.doubt_archive
-        self._export_workers = Workers("export", _EXPORT_THREADS, _EXPORT_QUEUE, doubt)
+        exports = Workers("export", _EXPORT_THREADS, _EXPORT_QUEUE, doubt)
         limiter = RateLimiter(access.rate, access.burst) if access.rate else None
         self.calls = QueryRunner(
             self.snapshots, self.queries, self.metrics, limits.query_seconds, limiter
         )
         self.downloads = QueryRunner(
-            self.snapshots,
-            self._export_workers,
-            self.metrics,
-            limits.export_seconds,
-            needs_rows=False,
+            self.snapshots, exports, self.metrics, limits.export_seconds, needs_rows=False
         )
         self.files = Workers("file", _READING_THREADS, _EXPORT_QUEUE, doubt)
         self.reading = Workers("read", _READING_THREADS, _READING_QUEUE, doubt)
         self.slots = Slots(limits.streams_per_client)
         self.unread = Unread(limits.unread_bytes, self.metrics)
-        self._streams = Workers("stream", _STREAM_THREADS, _STREAM_QUEUE)
-        streams = QueryRunner(self.snapshots, self._streams, self.metrics, limits.export_seconds)
-        self.feed = ProvisionFeed(streams, limits.stream_buffer)
+        streams = Workers("stream", _STREAM_THREADS, _STREAM_QUEUE)
+        runner = QueryRunner(self.snapshots, streams, self.metrics, limits.export_seconds)
+        self.feed = ProvisionFeed(runner, limits.stream_buffer)
+        self._workers = (self.queries, exports, self.files, self.reading, streams)
         self.stopping = asyncio.Event()
 
     def _note_damage(self, damage: str) -> None:
@@ -106,13 +103,7 @@ class Service:
 
     async def _end_jobs(self) -> None:
         """Wait for the jobs of threads, also those left behind: they use what is closed next."""
-        for workers in (
-            self.queries,
-            self._export_workers,
-            self.files,
-            self.reading,
-            self._streams,
-        ):
+        for workers in self._workers:
             await workers.close()
         # Of `asyncio.to_thread`.
         await asyncio.get_running_loop().shutdown_default_executor()

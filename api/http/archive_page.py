@@ -51,12 +51,8 @@ def view_archive(catalog: Catalog | None, store: Store, own: str = "") -> Archiv
     if not chain_id:
         return ArchiveView(ArchiveIndex(""))
     archive = Archive(store, chain_id)
-    index, replaced, address = (
-        sound_index(archive),
-        sound_revisions(archive),
-        sound_address(archive) or (f"{own}/{chain_id}" if own else ""),
-    )
-    return ArchiveView(index, replaced, segments, address)
+    address = sound_address(archive) or (f"{own}/{chain_id}" if own else "")
+    return ArchiveView(sound_index(archive), sound_revisions(archive), segments, address)
 
 
 def archive_page(view: ArchiveView, base: str) -> bytes:

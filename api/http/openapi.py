@@ -179,10 +179,6 @@ def _success(call: Operation) -> Schema:
     return {"200": {**answer, "headers": _BLOCK_HEADERS}}
 
 
-def _nullable(schema: Schema) -> Schema:
-    return {"anyOf": [schema, {"type": "null"}]}
-
-
 def _json_answer(meaning: str, schema: Schema) -> Schema:
     return {"description": meaning, "content": {"application/json": {"schema": schema}}}
 
@@ -225,7 +221,7 @@ def _field_schema(field: Field) -> Schema:
         schema = _reference(field.message_type.name)
         is_there = field.is_repeated or field.full_name.startswith(_ANSWERS)
         if not (is_there or is_optional(field)):
-            schema = _nullable(schema)
+            schema = {"anyOf": [schema, {"type": "null"}]}
     return _list(schema) if field.is_repeated else schema
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import cache
 from typing import Any
 
@@ -82,19 +83,8 @@ def record_json(message: Message, record: Record) -> bytes:
 
 def error_json(error: ApiError) -> bytes:
     """An error's body (spec 7.1); in a stream it stands under `error`."""
-    details: list[dict[str, Any]] = []
-    if error.detail is not None:
-        detail = error.detail
-        details.append(
-            {
-                "@type": _ERROR_DETAIL,
-                "code": int(detail.code),
-                "message": detail.message,
-                "inner": detail.inner,
-            }
-        )
-    body = {"code": int(error.code), "message": error.message, "details": details}
-    return _json(body)
+    details = [{"@type": _ERROR_DETAIL, **asdict(error.detail)}] if error.detail else []
+    return _json({"code": int(error.code), "message": error.message, "details": details})
 
 
 def _json(value: object) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import astuple
 from time import perf_counter
 from typing import Any, NoReturn, TypeAlias
 from urllib.parse import unquote
@@ -164,17 +165,8 @@ def _trailers(error: ApiError) -> tuple[tuple[str, bytes], ...]:
     """The metadata after an error: its detail, where there is one."""
     if error.detail is None:
         return ()
-    detail = encoded(
-        _DETAIL,
-        {
-            "code": error.detail.code,
-            "message": _shown(error.detail.message),
-            "inner": _shown(error.detail.inner),
-        },
-    )
-    status = {
-        "code": int(error.code),
-        "message": _shown(error.message),
-        "details": [{"type_url": _TYPE_URL, "value": detail}],
-    }
+    code, message, inner = astuple(error.detail)
+    detail = encoded(_DETAIL, {"code": code, "message": _shown(message), "inner": _shown(inner)})
+    details = [{"type_url": _TYPE_URL, "value": detail}]
+    status = {"code": int(error.code), "message": _shown(error.message), "details": details}
     return ((_DETAILS, encoded(_STATUS, status)),)

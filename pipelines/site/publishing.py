@@ -144,8 +144,10 @@ def _part_requests(
         except IntegrityError as error:
             name = site.stage.path(*_identity(receipt)).name
             return Published(name, Outcome.DAMAGED, None, str(error), receipt.table)
-        source, hashes = _source(segments[receipt.blocks]), (receipt.sha256, part.source.version)
-        path = stage.path(*_identity(receipt))
+        path, segment = stage.path(*_identity(receipt)), segments[receipt.blocks]
+        ids = (segment.segment_id, segment.sha256, segment.previous_id)
+        source = SegmentSource(segment.blocks, segment.name.version, *ids)
+        hashes = (receipt.sha256, part.source.version)
         return PublishRequest(path, part.member, source, receipt.schema, *hashes)
 
     with ThreadPoolExecutor(_PROVERS) as pool:
@@ -172,13 +174,3 @@ def _staged(site: Site, stage: PartStage, receipt: Receipt, proofs: Proofs, turn
 
 def _identity(receipt: Receipt) -> tuple[str, str, BlockRange]:
     return receipt.segment.chain_id, receipt.table, receipt.blocks
-
-
-def _source(segment: LoadedSegment) -> SegmentSource:
-    return SegmentSource(
-        segment.blocks,
-        segment.name.version,
-        segment.segment_id,
-        segment.sha256,
-        segment.previous_id,
-    )
