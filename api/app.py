@@ -69,6 +69,7 @@ class _Paths:
             self._whole.setdefault(begin, endpoint)
             if brace:
                 self._begun[begin] = endpoint, name
+        self._folders = _Limited("page", self._begun[_ARCHIVE][0], service.calls)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -82,6 +83,8 @@ class _Paths:
             begin = _ARCHIVE if path.startswith(_ARCHIVE) else path[: path.rfind("/") + 1]
             endpoint, name = self._begun.get(begin, self._nothing)
             scope["path_params"][name] = path[len(begin) :]
+            if begin == _ARCHIVE and path.endswith("/"):
+                endpoint = self._folders  # to list one may cost as much as a page
         await endpoint(scope, receive, send)
 
 

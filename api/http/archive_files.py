@@ -7,7 +7,9 @@ finds outside of the archive.
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 
 from starlette.types import Receive, Scope, Send
 
@@ -16,10 +18,11 @@ from api.http.answers import ANSWER_HEADERS, departure, method_not_allowed, not_
 from api.http.file_answers import FileContent, send_file
 from api.http.served_database import ServedAddress, ServedDatabase
 from api.service import Service
+from exporters.archive.page import files_page
 from exporters.archive.public_sql import PUBLIC_TYPES
 from transforms.errors import ConfigError, IntegrityError
 from transforms.objects import ObjectInfo
-from transforms.stores.store import Store, checked_key
+from transforms.stores.store import Store, checked_key, folder_infos
 
 _TYPES = {
     "zip": "application/zip",
@@ -30,6 +33,8 @@ _TYPES = {
     "SHA256SUMS": "text/plain; charset=utf-8",
     "parquet": "application/vnd.apache.parquet",
 }
+_MOST_LISTED = 20_000
+"""The bound on what a page of a folder lists: with its hash files, 10,000 ZIPs of a table."""
 _UNKNOWN_TYPE = "application/octet-stream"
 _UNKNOWN_ADDRESS = refusal(
     Code.NOT_FOUND,
@@ -80,23 +85,35 @@ class ArchiveFiles:
 
     def _content(self, key: str, address: str) -> FileContent | None:
         """The file of a key, asked for at an address; None where there is none."""
-        if info := self._head(key):
+        path = f"{key}index.html" if key.endswith("/") else key
+        if not _is_public(path):
+            return None
+        info = self.service.store.head(path)
+        if info and _is_inside(self.service.store, path):
             return _content(self.service.store, info)
+        if path != key:
+            return self._listing(key)
         made, files = self.database.key(key, address), self.database.files
         info = files.head(made) if made else None
         return _content(files, info) if info else None
 
-    def _head(self, key: str) -> ObjectInfo | None:
-        """The object of a key; of a folder's, which ends with a slash, its page."""
-        key = f"{key}index.html" if key.endswith("/") else key
-        if any(name.startswith(".") for name in key.split("/")):
+    def _listing(self, folder: str) -> FileContent | None:
+        """A page that links what is in a folder, for programs that copy it; None if too much is."""
+        infos = [*islice(folder_infos(self.service.store, folder.rstrip("/")), _MOST_LISTED + 1)]
+        if not 0 < len(infos) <= _MOST_LISTED or not _is_inside(self.service.store, infos[0].key):
             return None
-        try:
-            checked_key(key)
-        except ConfigError:
-            return None
-        info = self.service.store.head(key)
-        return info if info and _is_inside(self.service.store, key) else None
+        paths = (info.key[len(folder) :].partition("/") for info in infos)
+        names = {f"{name}{slash}" for name, slash, _ in paths if not name.startswith(".")}
+        page = files_page(folder, sorted(names))
+        tag = hashlib.sha256(page).hexdigest()[:32]
+        return FileContent(len(page), f'"{tag}"', _TYPES["html"], lambda a, b: page[a:b])
+
+
+def _is_public(key: str) -> bool:
+    """Whether a key may be that of an object in the archive."""
+    with suppress(ConfigError):
+        return not any(name.startswith(".") for name in checked_key(key).split("/"))
+    return False
 
 
 def _is_inside(store: Store, key: str) -> bool:

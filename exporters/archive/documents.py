@@ -242,7 +242,13 @@ def _sums(archive: Archive, old: bytes | None) -> bytes:
 
 
 def _chain_page(archive: Archive) -> bytes:
-    return chain_page(archive.index(), sound_revisions(archive), sound_address(archive))
+    signatures = [
+        name
+        for name in (f"{name}{ENDING}" for name in SIGNATURES)
+        if archive.signer is not None or archive.read(name) is not None
+    ]
+    replaced, address = sound_revisions(archive), sound_address(archive)
+    return chain_page(archive.index(), replaced, address, signatures)
 
 
 def _chains(archive: Archive, old: bytes | None) -> bytes:

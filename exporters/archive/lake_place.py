@@ -5,6 +5,9 @@ from __future__ import annotations
 LAKE = "lake"
 """The folder of the lake's tables below the chain's folder."""
 
+LAKE_PAGE = "lake.html"
+"""The page that links every file of the lake."""
+
 MANIFESTS = "manifests"
 """The table of what was loaded of each segment: of each CSV the columns, rows and SHA-256."""
 

@@ -5,7 +5,7 @@ The same index gives the same bytes. Links are relative, so a copy of the archiv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,9 +13,11 @@ from exporters.archive.block_days import DayRows, day_rows
 from exporters.archive.conditions import day_conditions
 from exporters.archive.figures import Mark, coverage_bar
 from exporters.archive.index import ArchiveIndex
-from exporters.archive.public_sql import shown_address
-from exporters.archive.revisions import Revision
+from exporters.archive.lake_place import LAKE, LAKE_PAGE
+from exporters.archive.public_sql import PUBLIC_TYPES, shown_address
+from exporters.archive.revisions import REVISIONS, Revision
 from exporters.archive.shards import Shard
+from exporters.archive.sound_documents import OF_CHAIN
 from exporters.archive.sums import Completeness, TableSums, completeness, total
 from exporters.archive.templating import render
 from transforms.block_range import BlockRange
@@ -48,15 +50,30 @@ def home_page(indexes: Sequence[ArchiveIndex]) -> bytes:
 
 
 def chain_page(
-    index: ArchiveIndex, replaced: Sequence[Revision] | None, address: str = ""
+    index: ArchiveIndex,
+    replaced: Sequence[Revision] | None,
+    address: str = "",
+    signatures: Sequence[str] = (),
 ) -> bytes:
     """The page of one chain: how far it goes, what is missing, where everything is.
 
     It lists the newest shards, and has links to the others.
     `replaced` is None where the list of revisions cannot be read. `address` is where anybody reads
-    the chain's folder, empty where nobody knows.
+    the chain's folder, empty where nobody knows. `signatures` are the paths of those.
     """
-    return _render("chain.html", **chain_values(index, replaced, address), here="")
+    values = chain_values(index, replaced, address)
+    revisions = (REVISIONS,) if replaced or replaced is None else ()
+    links = (*OF_CHAIN, *signatures, *revisions, *(PUBLIC_TYPES if address else ()))
+    return _render("chain.html", **values, here="", links=(*links, *_folders(index)))
+
+
+def _folders(index: ArchiveIndex) -> Iterator[str]:
+    """The folders of a chain, which end with a slash, and the page of the lake's files."""
+    yield from (f"{table}/" for table, sums in index.tables.items() if sums.zips)
+    if index.shards:
+        yield "index/"
+    if index.has_lake:
+        yield from (LAKE_PAGE, f"{LAKE}/")
 
 
 def chain_values(
@@ -96,6 +113,11 @@ def shard_page(shard: Shard) -> bytes:
     """The page of one shard: every ZIP with its rows, size and hash."""
     times = {entry.blocks: entry.times for entry in shard.entries if entry.table == "blocks"}
     return _render("shard.html", shard=shard, times=times)
+
+
+def files_page(title: str, paths: Iterable[str]) -> bytes:
+    """A page that links files and folders."""
+    return _render("files.html", title=title, paths=paths)
 
 
 def _chain(

@@ -26,14 +26,14 @@ SCHEMA_PAGE = "schema.html"
 LISTED = (INDEX, SCHEMA, CONDITIONS, LATEST, REVISIONS, PUBLIC_SQL, PUBLIC_DATABASE)
 """What `SHA256SUMS` lists besides shards and their hash lists, where it is there."""
 
-_OF_CHAIN = (INDEX, SCHEMA, SCHEMA_PAGE, CONDITIONS, LATEST, PAGE, SUMS)
+OF_CHAIN = (INDEX, SCHEMA, SCHEMA_PAGE, CONDITIONS, LATEST, PAGE, SUMS)
 _log = logging.getLogger(__name__)
 
 
 def chain_keys(archive: Archive) -> list[str]:
     """The keys of the documents that follow from all shards together, besides pages of shards."""
     signatures = SIGNATURES if archive.signer is not None else ()
-    names = (*_OF_CHAIN, *(f"{name}{ENDING}" for name in signatures))
+    names = (*OF_CHAIN, *(f"{name}{ENDING}" for name in signatures))
     return [*map(archive.key, names), CHAINS, HOME]
 
 
@@ -49,7 +49,7 @@ def is_complete(archive: Archive) -> bool:
     if not all(versioned(store, key) for key in keys):
         return False
     hashes = parse_sums(store.read(archive.key(SUMS)))
-    for path in {*hashes, INDEX, *others}.intersection((*_OF_CHAIN, *others)):
+    for path in {*hashes, INDEX, *others}.intersection((*OF_CHAIN, *others)):
         document = versioned(store, archive.key(path))
         if hashes.get(path) != (document and hashlib.sha256(document[0]).hexdigest()):
             return False

@@ -12,8 +12,9 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from exporters.archive.archive import Archive, won_race
-from exporters.archive.lake_place import LAKE, MANIFESTS
+from exporters.archive.archive import Archive, update, won_race
+from exporters.archive.lake_place import LAKE, LAKE_PAGE, MANIFESTS
+from exporters.archive.page import files_page
 from exporters.lake.log.table_schema import KEPT_HOURS
 from exporters.lake.log.table_version import new_name
 from exporters.lake.tables import LakeTable
@@ -23,6 +24,7 @@ from transforms.stores.store import asked_together, folder_infos
 from transforms.tables.registry import history_tables
 from transforms.warehouse.manifests.shapes import Volume
 
+_HTML = "text/html; charset=utf-8"
 SEGMENT_TABLES = (*history_tables(), MANIFESTS)
 """The tables of a lake that grow by segments; those of current state are written anew whole."""
 
@@ -79,15 +81,26 @@ class Lake:
         reasons = asked_together(self.archive.store, reason, tables)
         return {name: why for name, why in zip(tables, reasons, strict=True) if why}
 
+    def write_page(self) -> None:
+        """Link every file that is there now from the lake's page."""
+        archive = self.archive
+        start = len(archive.key(""))
+        infos = folder_infos(archive.store, archive.key(LAKE))
+        if paths := sorted(info.key[start:] for info in infos):
+            page = files_page(f"{archive.chain_id}: lake", paths)
+            update(archive.store, archive.key(LAKE_PAGE), lambda _: page, _HTML)
+
     def sweep(self, kept_hours: int = KEPT_HOURS) -> dict[str, str]:
         """Remove files that no version of the last week names, those of killed publishers too.
 
         Ages are by the store's clock. Returns why tables stay as they are that are damaged or that
-        others wrote to. Less than a week is for who knows that nobody publishes or reads. Costs a
-        listing of the lake, and a reading of logs that others wrote to.
+        others wrote to. Less than a week is for who knows that nobody publishes or reads. Costs
+        two listings of the lake, and a reading of logs that others wrote to.
         """
         oldest = self.archive.store.now() - kept_hours * 3600
-        return self.refusals(lambda table: table.sweep(oldest), self.look())
+        refused = self.refusals(lambda table: table.sweep(oldest), self.look())
+        self.write_page()
+        return refused
 
 
 def file_of(volume: Volume, table: str) -> StoredFile | None:

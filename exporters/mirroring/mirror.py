@@ -24,7 +24,7 @@ from exporters.archive.listed_documents import listed_documents
 from exporters.archive.public_sql import PUBLIC_DATABASE, PUBLIC_SQL, PUBLIC_TYPES
 from exporters.archive.revisions import REVISIONS, Revision, parse_revisions
 from exporters.archive.shards import hashes_path
-from exporters.archive.sound_documents import INDEX
+from exporters.archive.sound_documents import INDEX, PAGE
 from exporters.archive.stored_shards import put_shard, sweep_shards
 from exporters.exports.copies import DamagedCopyError
 from exporters.exports.published_zips import published_copy
@@ -151,6 +151,7 @@ class _Mirror:
         refresh(self.local, ())
         sweep_shards(self.local)
         self._sign()
+        refresh(self.local, (), [PAGE])  # it links the signatures
         return self.result
 
     def _shard(self, shard: ShardSummary, before: ArchiveIndex, downloads: Downloads) -> None:

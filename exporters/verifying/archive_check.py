@@ -20,6 +20,7 @@ from exporters.archive.documents import shard_documents
 from exporters.archive.entries import Entry
 from exporters.archive.hash_lists import ENDING, SIGNATURES
 from exporters.archive.index import ArchiveIndex, ShardSummary
+from exporters.archive.lake_place import LAKE_PAGE
 from exporters.archive.public_sql import PUBLIC_TYPES
 from exporters.archive.revisions import REVISIONS
 from exporters.archive.shards import Shard, shard_at, shard_blocks
@@ -48,7 +49,12 @@ _CUT_OTHERWISE = Remedy(
     (),
     "load from the source that was published, or publish to another archive: one was cut otherwise",
 )
-_OTHER_DOCUMENTS = (REVISIONS, *PUBLIC_TYPES, *(f"{name}{ENDING}" for name in SIGNATURES))
+_OTHER_DOCUMENTS = (
+    REVISIONS,
+    LAKE_PAGE,
+    *PUBLIC_TYPES,
+    *(f"{name}{ENDING}" for name in SIGNATURES),
+)
 """What may lie beside the documents that follow from shards."""
 
 

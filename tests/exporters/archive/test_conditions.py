@@ -167,7 +167,7 @@ def test_without_times_there_are_no_days(tmp_path: Path) -> None:
     archive = Archive(FolderStore(tmp_path / "store"), CHAIN)
     publish_zips(archive, segment_requests(tmp_path, 1, 1000, ["orders"]))
     assert rows(archive) == []
-    assert "conditions.json" not in (archive.read("index.html") or b"").decode()
+    assert "All days" not in (archive.read("index.html") or b"").decode()
 
 
 def test_damaged_revisions_leave_the_days_without_them(archive: Archive, tmp_path: Path) -> None:

@@ -23,7 +23,9 @@ from exporters.archive.shards import Shard
 from exporters.archive.sums import TableSums
 from exporters.archive.templating import render
 from exporters.publishing.publication import publish_zips
+from exporters.signing_keys import Signer
 from tests.archive_kit import CHAIN, THREE, contents, copied_archive, segment_requests, shard_file
+from tests.minisign_kit import SECRET_KEY
 from tests.page_kit import HOSTILE, Page
 from transforms.block_range import BlockRange
 from transforms.stores.folder_store import FolderStore
@@ -55,6 +57,7 @@ def test_every_link_leads_to_something_that_is_there(archive: Archive) -> None:
     record(archive, Revision("orders/net-1-orders-1-1000.zip", "aa", "bb", "why", NOON))
     refresh(archive, [0])
     held = contents(archive.store)
+    folders = {str(folder) for key in held for folder in Path(key).parents}
     assert b"revisions.json" in held[f"{CHAIN}/index.html"]
     pages = [key for key in held if key.endswith(".html")]
     assert len(pages) == 5
@@ -66,8 +69,29 @@ def test_every_link_leads_to_something_that_is_there(archive: Archive) -> None:
             assert not path.startswith(("/", "http")), link
             target = Path(key).parent / unquote(path) if path else Path(key)
             resolved = Path("/", target).resolve().relative_to("/").as_posix()
-            assert resolved in held, (key, link)
+            assert resolved in (folders if path.endswith("/") else held), (key, link)
             assert not fragment or f'id="{fragment}"'.encode() in held[resolved]
+
+
+def test_links_lead_to_every_file_without_a_list_of_a_folder(
+    archive: Archive, tmp_path: Path
+) -> None:
+    record(archive, Revision("orders/net-1-orders-1-1000.zip", "aa", "bb", "why", NOON))
+    (tmp_path / "key").write_text(SECRET_KEY)
+    signed = replace(archive, signer=Signer(tmp_path / "key"))
+    for publisher in (signed, archive):  # whoever has the key or not
+        refresh(publisher, [0, 1])
+        held, found = contents(archive.store), {"index.html"}
+        pages = ["index.html"]
+        while pages:
+            key = pages.pop()
+            links = [link.partition("#")[0] for link in Page(held[key]).links]
+            files = {link for link in links if link and not link.endswith("/")}
+            new = {os.path.normpath(Path(key).parent / unquote(link)) for link in files} - found
+            found |= new
+            pages += [path for path in new if path.endswith(".html")]
+        assert f"{CHAIN}/SHA256SUMS.minisig" in found
+        assert found == {*held}
 
 
 def test_no_page_needs_a_script_or_anything_from_elsewhere(archive: Archive) -> None:
@@ -116,7 +140,7 @@ def test_a_long_history_lists_its_newest_shards_and_links_to_the_others(
     top = page(archive, "index.html")
     older, newer = shard_file(archive), shard_file(archive, 49)
     assert {newer, "index/000980000.html", "index/000000000.html"} <= {*top.links}
-    assert older not in top.links
+    assert {older, "index/000000000.sha256", "index/000980000.sha256"} <= {*top.links}
 
 
 def test_a_list_of_revisions_that_cannot_be_read_is_no_reason_to_write_no_page(
@@ -129,7 +153,7 @@ def test_a_list_of_revisions_that_cannot_be_read_is_no_reason_to_write_no_page(
 
 def test_the_home_page_lists_the_chains(archive: Archive) -> None:
     parsed = Page(archive.store.read("index.html"))
-    assert parsed.links == [f"{CHAIN}/index.html"]
+    assert parsed.links == [f"{CHAIN}/index.html", "index.html", "chains.json", f"{CHAIN}/"]
     assert "1,000" in parsed.text
 
 
