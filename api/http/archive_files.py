@@ -33,8 +33,8 @@ _TYPES = {
     "SHA256SUMS": "text/plain; charset=utf-8",
     "parquet": "application/vnd.apache.parquet",
 }
-_MOST_LISTED = 20_000
-"""The bound on what a page of a folder lists: with its hash files, 10,000 ZIPs of a table."""
+_MOST_LISTED = 10_000
+"""The bound on what a page of a folder lists: with its hash files, 5,000 ZIPs of a table."""
 _UNKNOWN_TYPE = "application/octet-stream"
 _UNKNOWN_ADDRESS = refusal(
     Code.NOT_FOUND,
