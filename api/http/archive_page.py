@@ -68,6 +68,7 @@ def archive_page(view: ArchiveView, base: str) -> bytes:
         "archive.html",
         **chain_values(view.index, view.replaced, view.address, loaded_runs),
         base=base,
+        other_links=(),
         here=f"{base}/archive/{quote(view.index.chain_id)}/",
         segments=view.segments,
         loaded=loaded_runs,

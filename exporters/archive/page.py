@@ -61,10 +61,10 @@ def chain_page(
     `replaced` is None where the list of revisions cannot be read. `address` is where anybody reads
     the chain's folder, empty where nobody knows. `signatures` are the paths of those.
     """
-    values = chain_values(index, replaced, address)
-    revisions = (REVISIONS,) if replaced or replaced is None else ()
-    links = (*OF_CHAIN, *signatures, *revisions, *(PUBLIC_TYPES if address else ()))
-    return _render("chain.html", **values, here="", links=(*links, *_folders(index)))
+    others = (*signatures, *(PUBLIC_TYPES if address else ()))
+    return _render(
+        "chain.html", **chain_values(index, replaced, address), here="", other_links=others
+    )
 
 
 def _folders(index: ArchiveIndex) -> Iterator[str]:
@@ -106,6 +106,11 @@ def chain_values(
         "ids": index.ids,
         "times": index.times,
         "has_lake": index.has_lake,
+        "links": (
+            *OF_CHAIN,
+            *((REVISIONS,) if replaced or replaced is None else ()),
+            *_folders(index),
+        ),
     }
 
 

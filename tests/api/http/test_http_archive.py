@@ -29,7 +29,8 @@ _ODD = [
     "nope",
     CHAIN,
     f"{CHAIN}/orders",
-    f"{CHAIN}/orders/",
+    f"{CHAIN}/nothing/",
+    f"{CHAIN}/index.json/",
     ".strata-scratch/lock",
     "..%2F..%2Fetc%2Fpasswd",
     f"{CHAIN}/..%2Fchains.json",
@@ -183,6 +184,22 @@ def test_names_with_a_dot_in_front_are_none_of_the_archive(site: Site) -> None:
 def test_a_folder_shows_its_page(client: httpx2.Client) -> None:
     page = client.get(f"/archive/{CHAIN}/")
     assert page.content == client.get(f"/archive/{CHAIN}/index.html").content
+
+
+def test_a_folder_without_a_page_is_listed_up_to_a_bound(site: Site) -> None:
+    folder = site.root / "archive" / CHAIN / "orders"
+    (folder / ".hidden").write_text("secret")
+    (folder / "more").mkdir()
+    (folder / "more" / "a b&c.txt").write_text("text")
+    names = {path.name for path in folder.glob("*.*")} - {".hidden"}
+    with serving(settings(site.locations)) as served, served.client() as client:
+        assert _Page(client.get(f"/archive/{CHAIN}/orders/")).links == {*names, "more/"}
+        below = _Page(client.get(f"/archive/{CHAIN}/orders/more/"))
+        assert (below.links, "a b&c.txt" in below.text) == ({"a%20b%26c.txt"}, True)
+        for number in range(10_000):
+            (folder / "more" / str(number)).touch()
+        for path in ("orders/more/", "orders/"):
+            assert client.get(f"/archive/{CHAIN}/{path}").status_code == 404
 
 
 def test_an_archive_in_a_bucket_is_served_alike(
