@@ -242,11 +242,9 @@ def _sums(archive: Archive, old: bytes | None) -> bytes:
 
 
 def _chain_page(archive: Archive) -> bytes:
-    signatures = [
-        name
-        for name in (f"{name}{ENDING}" for name in SIGNATURES)
-        if archive.signer is not None or archive.read(name) is not None
-    ]
+    names = [f"{name}{ENDING}" for name in SIGNATURES]
+    is_signed = archive.signer is not None or archive.read(names[0]) is not None
+    signatures = names if is_signed else []
     replaced, address = sound_revisions(archive), sound_address(archive)
     return chain_page(archive.index(), replaced, address, signatures)
 

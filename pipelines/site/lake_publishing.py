@@ -97,7 +97,6 @@ def name_lake(site: Site, lake: Lake) -> None:
         refresh(lake.archive, ())
     elif is_written:
         refresh(lake.archive, (), PUBLIC_SQL_READERS)
-    lake.write_page()
 
 
 def _is_new(lake: Lake) -> bool:
