@@ -11,7 +11,7 @@ from tests.end_to_end.machines_kit import Machine
 from tests.end_to_end.test_bucket_warehouse import make_cloud, segment
 from tests.s3_kit import BucketServer, bucket_server
 
-MOST = 117  # four of them prove that the index and a shard belong together
+MOST = 125  # four of them prove that the index and a shard belong together
 
 
 @pytest.fixture(scope="module")
