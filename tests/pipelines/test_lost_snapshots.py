@@ -217,7 +217,7 @@ def test_a_warehouse_of_an_older_format_is_to_be_made_again(history: History) ->
     for command in (*REFUSED, ("verify",), ("repair",)):
         answer = history.strata(*command)
         assert answer.returncode == 2, answer
-        assert "has format 1 and this release reads format 2: load the segments" in answer.stderr
+        assert "has format 1 and this release reads format 3: load the segments" in answer.stderr
         assert "into a warehouse in a new folder" in answer.stderr
 
 

@@ -31,7 +31,7 @@ from transforms.warehouse.manifests.shapes import (
     volume_row,
 )
 
-FORMAT = 2
+FORMAT = 3
 
 REMAKE = "load the segments into a warehouse in a new folder, as development formats are not kept"
 """What to do about a warehouse of an older format."""

@@ -140,10 +140,10 @@ def test_a_whole_document_that_is_no_snapshot_is_refused(lacking: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "remedy"), [(3, "use a newer release"), (1, "load the segments into a warehouse in a")]
+    ("kind", "remedy"), [(4, "use a newer release"), (2, "load the segments into a warehouse in a")]
 )
 def test_a_snapshot_of_another_format_says_what_to_do(kind: int, remedy: str) -> None:
-    with pytest.raises(ConfigError, match=f"here has format {kind} .* reads format 2: {remedy}"):
+    with pytest.raises(ConfigError, match=f"here has format {kind} .* reads format 3: {remedy}"):
         parse_snapshot(seal({"format": kind, "whatever": []}), "here")
 
 
