@@ -16,7 +16,7 @@ from pipelines.batches import plan_batches
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import DAMAGED, FINDINGS, MACHINE, OK
 from pipelines.commands.found import show_lost
-from pipelines.commands.options import json_option, open_site, source_option, warehouse_option
+from pipelines.commands.options import open_site, screen_option, source_option, warehouse_option
 from pipelines.site.loading import LoadOutcome, load_segments, load_spam_captures
 from pipelines.site.site import Site
 from transforms.block_range import BlockRange
@@ -42,13 +42,13 @@ _Loaded = tuple[BlockRange, int, int]
 @click.option(
     "--chain", metavar="ID", help="The archive's chain [the loaded one, or the only one]."
 )
-@json_option
+@screen_option
 def command(
     source: str | None,
     warehouse: str | None,
     archive: str | None,
     chain: str | None,
-    as_json: bool,
+    screen: Screen,
 ) -> int:
     """Load every new segment into the warehouse, typed and proven, and stop there.
 
@@ -61,7 +61,6 @@ def command(
     files as they are, each CSV held against its published hash. What is damaged there is named, the
     rest goes on, and the exit code is 5. Run it again to go on, or to get what is new.
     """
-    screen = Screen(as_json)
     if archive is not None:
         if source is not None:
             raise click.UsageError("load from --source or from --archive")

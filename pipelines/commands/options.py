@@ -35,9 +35,6 @@ _from_option = click.option(
 _to_option = click.option(
     "--to", "end", metavar="WHEN", help="The last one, which belongs to it; a date is a whole day."
 )
-json_option = click.option(
-    "--json", "as_json", is_flag=True, help="One JSON document on stdout, for programs."
-)
 screen_option = click.option(
     "--json",
     "screen",

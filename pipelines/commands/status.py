@@ -9,13 +9,7 @@ import click
 from exporters.archive.sound_documents import is_begun
 from pipelines.commands.display import Screen
 from pipelines.commands.failures import FINDINGS, OK
-from pipelines.commands.options import (
-    archive_option,
-    json_option,
-    open_site,
-    source_option,
-    warehouse_option,
-)
+from pipelines.commands.options import screen_option, site_options
 from pipelines.site.collecting import collection_sentence
 from pipelines.site.last_checks import check_problems, last_checks
 from pipelines.site.publication_state import changed_documents
@@ -28,30 +22,24 @@ from transforms.verifying.verification import COMPLETE, QUICK
 
 
 @click.command("status")
-@source_option
-@warehouse_option
-@archive_option
+@site_options("source", "warehouse", "archive")
 @click.option(
     "--check",
     is_flag=True,
     help="One line; exit code 1 if something waits or is wrong, or there are no segments.",
 )
-@json_option
-def command(
-    source: str | None, warehouse: str | None, archive: str | None, check: bool, as_json: bool
-) -> int:
+@screen_option
+def command(site: Site, check: bool, screen: Screen) -> int:
     """Show how far each segment has come, from the places themselves; nothing is changed.
 
     Without --check the exit code is 0 also where something is quarantined or missing.
     """
-    screen = Screen(as_json)
-    site = open_site(source, warehouse, archive)
     with site.warehouse.one_look():
         status = with_unnamed(site, site_status(site))
         problems = [*_problems(status), *_unproven(site, status)]
         if check:
             screen.show("; ".join(_result(status, problems)))
-        if as_json or not check:
+        if screen.json or not check:
             _show_all(screen, site, status, problems)
     return FINDINGS if check and (problems or not status.known) else OK
 
