@@ -5,8 +5,8 @@ from __future__ import annotations
 LAKE = "lake"
 """The folder of the lake's tables below the chain's folder."""
 
-LAKE_PAGE = "lake.html"
-"""The page that links every file of the lake."""
+LAKE_PAGE = f"{LAKE}/index.html"
+"""The page that links every folder and file of the lake."""
 
 MANIFESTS = "manifests"
 """The table of what was loaded of each segment: of each CSV the columns, rows and SHA-256."""

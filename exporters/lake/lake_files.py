@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from exporters.archive.archive import Archive, update, won_race
 from exporters.archive.lake_place import LAKE, LAKE_PAGE, MANIFESTS
@@ -82,13 +82,14 @@ class Lake:
         return {name: why for name, why in zip(tables, reasons, strict=True) if why}
 
     def write_page(self) -> None:
-        """Link every file that is there now from the lake's page."""
-        archive = self.archive
-        start = len(archive.key(""))
-        infos = folder_infos(archive.store, archive.key(LAKE))
-        if paths := sorted(info.key[start:] for info in infos):
-            page = files_page(f"{archive.chain_id}: lake", paths)
-            update(archive.store, archive.key(LAKE_PAGE), lambda _: page, _HTML)
+        """Link all folders and files that are there now from the lake's page."""
+        store, folder = self.archive.store, self.archive.key(LAKE)
+        infos = folder_infos(store, folder)
+        files = {info.key.removeprefix(f"{folder}/") for info in infos}
+        if paths := {path for path in files if "/" in path}:
+            folders = {f"{parent}/" for path in paths for parent in PurePosixPath(path).parents}
+            page = files_page(f"{folder}/", sorted({"index.html"} | paths | folders - {"./"}))
+            update(store, self.archive.key(LAKE_PAGE), lambda _: page, _HTML)
 
     def sweep(self, kept_hours: int = KEPT_HOURS) -> dict[str, str]:
         """Remove files that no version of the last week names, those of killed publishers too.
