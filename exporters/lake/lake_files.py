@@ -10,11 +10,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
+from math import inf
 from pathlib import Path, PurePosixPath
 
 from exporters.archive.archive import Archive, update, won_race
 from exporters.archive.lake_place import LAKE, LAKE_PAGE, MANIFESTS
-from exporters.archive.page import files_page
 from exporters.lake.log.table_schema import KEPT_HOURS
 from exporters.lake.log.table_version import new_name
 from exporters.lake.tables import LakeTable
@@ -81,15 +81,22 @@ class Lake:
         reasons = asked_together(self.archive.store, reason, tables)
         return {name: why for name, why in zip(tables, reasons, strict=True) if why}
 
-    def write_page(self) -> None:
-        """Link all folders and files that are there now from the lake's page."""
-        store, folder = self.archive.store, self.archive.key(LAKE)
-        infos = folder_infos(store, folder)
-        files = {info.key.removeprefix(f"{folder}/") for info in infos}
-        if paths := {path for path in files if "/" in path}:
-            folders = {f"{parent}/" for path in paths for parent in PurePosixPath(path).parents}
-            page = files_page(f"{folder}/", sorted({"index.html"} | paths | folders - {"./"}))
-            update(store, self.archive.key(LAKE_PAGE), lambda _: page, _HTML)
+    def _write_page(self) -> None:
+        """Link all folders and files that are there now, unless the page was written after them."""
+        store, folder, key = self.archive.store, self.archive.key(LAKE), self.archive.key(LAKE_PAGE)
+        infos = {info.key: info for info in folder_infos(store, folder)}
+        page = infos.pop(key, None)
+        before = {info.key for listed in (self._listed or {}).values() for info in listed}
+        newest = max((info.modified for info in infos.values()), default=inf)
+        if newest == inf or (page and infos.keys() == before and newest < page.modified):
+            return
+        # A command that has nothing to publish renders no page.
+        from exporters.archive.page import files_page
+
+        paths = {path.removeprefix(f"{folder}/") for path in infos}
+        folders = {f"{parent}/" for path in paths for parent in PurePosixPath(path).parents}
+        links = sorted({"index.html"} | paths | folders - {"./"})
+        update(store, key, lambda _: files_page(f"{folder}/", links), _HTML)
 
     def sweep(self, kept_hours: int = KEPT_HOURS) -> dict[str, str]:
         """Remove files that no version of the last week names, those of killed publishers too.
@@ -100,7 +107,7 @@ class Lake:
         """
         oldest = self.archive.store.now() - kept_hours * 3600
         refused = self.refusals(lambda table: table.sweep(oldest), self.look())
-        self.write_page()
+        self._write_page()
         return refused
 
 

@@ -200,7 +200,7 @@ def test_7_is_a_scratch_folder_that_is_read_only_and_no_volume_is_blamed(place: 
 
     answer = strata(place, "verify", before=fixed)
     assert answer.returncode == 7, (answer.stdout, answer.stderr)
-    assert "Read-only file system: make it writable" in answer.stderr
+    assert "Read-only file system): make it writable" in answer.stderr
     assert "damaged" not in answer.stdout + answer.stderr
 
 

@@ -83,9 +83,11 @@ def parse_segments(rows: pa.Table) -> list[LoadedSegment]:
 
 def parse_foreign(rows: pa.Table) -> Iterator[ForeignRows]:
     """Yield the segments' rows that belong to no block, by segment and table."""
-    counted = rows.filter(rows["foreign_rows"].is_valid())
-    for blocks, text in zip(row_blocks(counted), counted["foreign_rows"].to_pylist(), strict=True):
-        for table, count in json.loads(text).items():
+    texts = rows["foreign_rows"]
+    if texts.null_count == len(texts):  # as nearly always: blocks take an object of each
+        return
+    for blocks, text in zip(row_blocks(rows), texts.to_pylist(), strict=True):
+        for table, count in json.loads(text or "{}").items():
             yield ForeignRows(table, blocks, count)
 
 
