@@ -52,7 +52,7 @@ from exporters.archive.stored_shards import rebuilt_index
 from exporters.archive.sums import completeness
 from transforms.collector import collector_paused
 from transforms.errors import IntegrityError
-from transforms.stores.store import Store
+from transforms.stores.store import Store, asked_together
 
 if TYPE_CHECKING:
     from exporters.signing_keys import Signer
@@ -197,13 +197,18 @@ def _summaries(
     archive: Archive, index: ArchiveIndex, numbers: Iterable[int]
 ) -> Iterator[ShardSummary]:
     """The summaries of shards, without those that are gone or damaged."""
-    for number in numbers:
-        if summary := index.shards.get(number):
-            try:
-                data = archive.shard_bytes(summary)
-                yield ShardSummary.of(archive.parse_shard(summary, data), data)
-            except IntegrityError as error:
-                _log.warning("%s", error)
+
+    def summary_of(number: int) -> ShardSummary | None:
+        summary = index.shards[number]
+        try:
+            data = archive.shard_bytes(summary)
+            return ShardSummary.of(archive.parse_shard(summary, data), data)
+        except IntegrityError as error:
+            _log.warning("%s", error)
+            return None
+
+    named = filter(index.shards.__contains__, numbers)
+    return filter(None, asked_together(archive.store, summary_of, named))
 
 
 def _conditions(archive: Archive) -> bytes:

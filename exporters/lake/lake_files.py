@@ -40,6 +40,7 @@ class Lake:
     cache: Path | None = None
     _tables: dict[str, LakeTable] = field(default_factory=dict, init=False)
     _listed: dict[str, list[ObjectInfo]] | None = field(default=None, init=False)
+    _page: ObjectInfo | None = field(default=None, init=False)
 
     def table(self, name: str) -> LakeTable:
         """A table, which need not be there."""
@@ -53,12 +54,14 @@ class Lake:
     def look(self) -> Sequence[str]:
         """Look at all tables as they are now, by one listing; the names of those that are there."""
         self._tables.clear()
-        self._listed = {}
+        self._listed, self._page = {}, None
         folder = self.archive.key(LAKE)
         for info in folder_infos(self.archive.store, folder):
             name, slash, _ = info.key.removeprefix(f"{folder}/").partition("/")
             if slash:
                 self._listed.setdefault(name, []).append(info)
+            elif info.key == self.archive.key(LAKE_PAGE):
+                self._page = info
         return sorted(self._listed)
 
     def refusals(
@@ -81,33 +84,36 @@ class Lake:
         reasons = asked_together(self.archive.store, reason, tables)
         return {name: why for name, why in zip(tables, reasons, strict=True) if why}
 
-    def _write_page(self) -> None:
-        """Link all folders and files that are there now, unless the page was written after them."""
-        store, folder, key = self.archive.store, self.archive.key(LAKE), self.archive.key(LAKE_PAGE)
-        infos = {info.key: info for info in folder_infos(store, folder)}
-        page = infos.pop(key, None)
-        before = {info.key for listed in (self._listed or {}).values() for info in listed}
-        newest = max((info.modified for info in infos.values()), default=inf)
-        if newest == inf or (page and infos.keys() == before and newest < page.modified):
+    def _write_page(self, is_reduced: bool) -> None:
+        """Link all folders and files of the tables, unless the page was written after them.
+
+        `is_reduced` says that files were removed.
+        """
+        infos = [info for name in self._listed or () for info in self.table(name).infos.values()]
+        newest = max((info.modified for info in infos), default=inf)
+        is_fresh = self._page is not None and newest < self._page.modified
+        if not infos or (is_fresh and not is_reduced):
             return
         # A command that has nothing to publish renders no page.
         from exporters.archive.page import files_page
 
-        paths = {path.removeprefix(f"{folder}/") for path in infos}
+        folder = f"{self.archive.key(LAKE)}/"
+        paths = {info.key.removeprefix(folder) for info in infos}
         folders = {f"{parent}/" for path in paths for parent in PurePosixPath(path).parents}
-        links = sorted({"index.html"} | paths | folders - {"./"})
-        update(store, key, lambda _: files_page(f"{folder}/", links), _HTML)
+        page = files_page(folder, sorted({"index.html"} | paths | folders - {"./"}))
+        update(self.archive.store, self.archive.key(LAKE_PAGE), lambda _: page, _HTML)
 
     def sweep(self, kept_hours: int = KEPT_HOURS) -> dict[str, str]:
         """Remove files that no version of the last week names, those of killed publishers too.
 
         Ages are by the store's clock. Returns why tables stay as they are that are damaged or that
-        others wrote to. Less than a week is for who knows that nobody publishes or reads. Costs
-        two listings of the lake, and a reading of logs that others wrote to.
+        others wrote to. Less than a week is for who knows that nobody publishes or reads. Costs a
+        listing of the lake, and a reading of logs that others wrote to. Writes the lake's page.
         """
-        oldest = self.archive.store.now() - kept_hours * 3600
-        refused = self.refusals(lambda table: table.sweep(oldest), self.look())
-        self._write_page()
+        oldest, names = self.archive.store.now() - kept_hours * 3600, self.look()
+        listed = sum(map(len, (self._listed or {}).values()))
+        refused = self.refusals(lambda table: table.sweep(oldest), names)
+        self._write_page(sum(len(self.table(name).infos) for name in names) < listed)
         return refused
 
 

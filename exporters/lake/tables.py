@@ -147,8 +147,10 @@ class LakeTable:
         """Remove files of ours that no version has named since a time."""
         if self._unnamed(oldest):
             self.look()  # what a killed publisher left may have been taken up meanwhile
-            for path in self._unnamed(oldest):
+            removed = self._unnamed(oldest)
+            for path in removed:
                 self._store.delete(self.key(path))
+            self.infos = {path: self.infos[path] for path in self.infos.keys() - removed}
 
     def _unnamed(self, oldest: float) -> list[str]:
         """The files of ours that no version has named since a time; none where there is no log."""

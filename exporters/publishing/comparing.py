@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from exporters.archive.archive import Archive
 from exporters.archive.entries import Entry, Json, range_of
 from exporters.archive.hash_lists import SUMS, parse_sums
-from exporters.archive.index import ShardSummary
+from exporters.archive.index import ArchiveIndex, ShardSummary
 from exporters.archive.json_text import parsed
 from exporters.archive.shards import SHARD_BLOCKS, hashes_path, shard_at
 from exporters.archive.sound_documents import is_begun, sound_index
@@ -37,8 +37,8 @@ class Differences:
     size; `lost` the numbers of shards that are damaged, or gone though the
     index names them; `unnamed` the blocks of ZIPs that no sound shard names; `stale` the shards
     whose hash list or page is missing, or that `SHA256SUMS` does not name as the index does.
-    `shards` are all numbers,
-    `zips` counts the entries that were looked at, `tables` those of each segment.
+    `shards` are all numbers, `zips` counts the entries that were looked at, `tables` those of each
+    segment.
     """
 
     shards: list[int] = field(default_factory=list)
@@ -76,7 +76,7 @@ def compare(archive: Archive, progress: Progress) -> Differences:
         if summary is None or zips is None:
             result.lost.append(number)
         else:
-            _compare_zips(archive, number, zips, sizes, result)
+            _compare_zips(archive, index, number, zips, sizes, result)
             unnamed.difference_update(item["path"] for item in zips)
             hashes, page = hashes_path(number), f"{summary.stem}.html"
             named = (sums.get(summary.path), sums.get(hashes))
@@ -119,7 +119,12 @@ def _zips(archive: Archive, summary: ShardSummary) -> list[Json] | None:
 
 
 def _compare_zips(
-    archive: Archive, number: int, zips: list[Json], sizes: dict[str, int], result: Differences
+    archive: Archive,
+    index: ArchiveIndex,
+    number: int,
+    zips: list[Json],
+    sizes: dict[str, int],
+    result: Differences,
 ) -> None:
     """Note what a shard names and what is not there as it says."""
     result.zips += len(zips)
@@ -129,7 +134,7 @@ def _compare_zips(
         for item in zips
     ):
         return
-    for entry in archive.shard(number).entries:
+    for entry in archive.shard(number, index).entries:
         size = sizes.get(entry.path)
         if size is not None and size != entry.bytes:
             result.altered.append(entry)

@@ -74,11 +74,9 @@ def _archive(folder: Path | str) -> Archive:
 
 
 def _lake_files(folder: Path | str) -> dict[str, bytes]:
-    """Files of the lake without logs, of which a mirror has the newest part."""
+    """The data files of the lake's tables. Of their logs a mirror has the newest part."""
     lake = Path(folder, KIT_CHAIN, "lake")
-    paths = (
-        path for path in lake.rglob("*") if path.is_file() and path.parent.name != "_delta_log"
-    )
+    paths = filter(Path.is_file, lake.glob("*/*"))
     return {path.relative_to(lake).as_posix(): path.read_bytes() for path in paths}
 
 
