@@ -167,7 +167,10 @@ def _assert_exact(site: Site, loaded: tuple[BlockRange, ...]) -> None:
 
 
 def _assert_tidy(site: Site) -> None:
-    """Nothing lies there but logs and what they name, each what its name says; no row is twice."""
+    """The lake contains its page, logs and the files that these name, each with its hash.
+
+    No row is in two of them.
+    """
     lake = site_lake(site)
     folder = lake.archive.key("lake/")
     store, copy = site.store, site.scratch() / "copy.parquet"
@@ -177,7 +180,7 @@ def _assert_tidy(site: Site) -> None:
         for table in {key.partition("/")[0] for key in keys}
         for file in lake.table(table).files
     }
-    assert {key for key in keys if "/_delta_log/" not in key} == named.keys()
+    assert {key for key in keys if "/_delta_log/" not in key} == {"index.html", *named}
     assert [key for key in keys if ".tmp" in key or "#" in key] == []
     for name, rows in named.items():
         store.fetch(folder + name, copy)
